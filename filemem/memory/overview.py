@@ -1,12 +1,12 @@
-"""Every record in one row, with what holds and what replaced what; and all that is known of one.
+"""Every record in one row, with its place in its chain; and all that is known of one record.
 
-Rule: the rows open no file of a record. They come from the index, chains from one resolution of all
-of them, and who saved a record from the commit table.
+Building the rows opens no record file: they come from the index, and authors from the commit table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from filemem import chain
@@ -33,15 +33,15 @@ class Row(NamedTuple):
 
     node: Node  # its references as ids
     path: str  # from the top of the work tree
-    author: str  # the author of the commit that brought it; empty while there is none
-    live: bool = True  # for a decision: it holds today
-    forked: bool = False  # it holds, and so do others on its topic
+    author: str  # the author of the commit that added it; "" if it is not committed
+    live: bool = True  # False for a decision that is not live
+    forked: bool = False  # other decisions are live on its topic, too
     superseded_by: tuple[str, ...] = ()
     supersedes: tuple[str, ...] = ()
 
 
 class Overview(NamedTuple):
-    """The whole memory as it stands."""
+    """The current memory."""
 
     branch: str
     head: str
@@ -50,11 +50,11 @@ class Overview(NamedTuple):
 
 
 class GovernedPath(NamedTuple):
-    """A path or glob that a decision governs, and how it stands."""
+    """A path or glob that a decision governs, and its drift."""
 
     path: str
     state: str  # fresh, changed, missing or unknown
-    commits: int = 0  # that touched it since the decision landed, where it is not what it was
+    commits: int = 0  # commits that touched it since the decision, if it has drifted
 
 
 class Relation(NamedTuple):
@@ -66,12 +66,21 @@ class Relation(NamedTuple):
     is_incoming: bool  # the other one states it
 
 
+class _Edge(NamedTuple):
+    """An edge between a record and another one, by id."""
+
+    kind: str
+    target: str  # the other record
+    reason: str
+    is_incoming: bool
+
+
 class Detail(NamedTuple):
     """All that is known of one record."""
 
     hit: Hit
     row: Row
-    blob_id: str  # blob id of its file as it is, or was then
+    blob_id: str  # blob id of its file at that moment
     chain: tuple[Node, ...]  # the decisions of its chain, oldest first
     governed_paths: tuple[GovernedPath, ...]
     commits: tuple[Commit, ...]  # those that touched it, newest first
@@ -80,52 +89,53 @@ class Detail(NamedTuple):
 
 
 def build_overview(store: Store) -> Overview:
-    """Return a row for each record that is meant for all who have the repository."""
+    """Return a row for each public record."""
     nodes = [node for node in store.index.read_nodes() if not node.audience]
-    graph = chain.build_graph(node for node in nodes if node.type == DECISION)
+    nodes.sort(key=attrgetter("sort_key"))
+    graph = chain.build_graph([node for node in nodes if node.type == DECISION])
     head = store.repo.read_head() or ""
     authors = store.history.read_authors(store.tip_id) if head else {}
     refs = store.code.git.run("for-each-ref", "--format=%(refname:short)", "refs/heads")
-    branches = tuple(refs.decode(errors="replace").split())
-    oldest_first = sorted(nodes, key=lambda node: node.sort_key)
-    rows = [
-        _build_row(store, graph, node, authors.get(store.files.to_work_tree_path(node.path), ""))
-        for node in oldest_first
-    ]
-    return Overview(store.branch, head, branches, tuple(rows))
+    branches = refs.decode(errors="replace").split()
+    rows: list[Row] = []
+    for node in nodes:
+        full_path = store.files.to_work_tree_path(node.path)
+        rows.append(_build_row(store, graph, node, authors.get(full_path, "")))
+    return Overview(store.branch, head, tuple(branches), tuple(rows))
 
 
 def list_details(store: Store, hits: Collection[Hit]) -> tuple[Detail, ...]:
-    """Return all that is known of records that were read whole.
+    """Return all that is known of some records.
 
-    Raises NotFound: one is gone, or not meant for everybody.
+    Raises:
+        NotFound: a record is missing, or not public.
     """
     ids = [hit.id for hit in hits]
     nodes = {node.id: node for node in store.list_visible(ids) if not node.audience}
-    for hit in hits:
-        if hit.id not in nodes:
-            raise NotFound(f"no record {hit.id!r}", "search lists what there is")
+    for id_ in ids:
+        if id_ not in nodes:
+            raise NotFound(f"no record {id_!r}", "search lists what there is")
     paths = [store.files.to_work_tree_path(node.path) for node in nodes.values()]
     touches = store.history.read_touches(paths, store.tip_id) if store.repo.read_head() else {}
-    chain_set = store.index.read_chains(nodes.values())
-    public_around = _filter_public(chain_set)
-    details = list[Detail]()
+    shared_chains = store.index.read_chains(nodes.values())
+    is_all_public = _filter_public(shared_chains) is shared_chains
+    details: list[Detail] = []
     for hit in hits:
         node = nodes[hit.id]
+        chain_set = shared_chains
+        public_hit = hit
+        if not is_all_public:
+            own_chains = store.index.read_chains([node])
+            chain_set = _filter_public(own_chains)
+            if chain_set is not own_chains:  # the hit may name private decisions
+                public_hit = hit._replace(vacancy="", heads=())
         node_touches = touches.get(store.files.to_work_tree_path(node.path), ())
-        if public_around is chain_set:  # one answer is good for all
-            details.append(_build_detail(store, hit, node, node_touches, chain_set))
-            continue
-        own_around = store.index.read_chains([node])
-        public_own = _filter_public(own_around)
-        # What a hit says of its chain may name what is private.
-        public_hit = hit if public_own is own_around else hit._replace(vacancy="", heads=())
-        details.append(_build_detail(store, public_hit, node, node_touches, public_own))
+        details.append(_build_detail(store, public_hit, node, node_touches, chain_set))
     return tuple(details)
 
 
 def _filter_public(chain_set: ChainSet) -> ChainSet:
-    """The same without what is not meant for everybody."""
+    """Remove decisions that are not public; a set without any is returned as it is."""
     nodes = {id_: node for id_, node in chain_set.nodes.items() if not node.audience}
     if len(nodes) == len(chain_set.nodes):
         return chain_set
@@ -137,48 +147,61 @@ def _build_detail(
     store: Store, hit: Hit, node: Node, touches: Sequence[Touch], chain_set: ChainSet
 ) -> Detail:
     graph = chain_set.graph
-    row = _build_row(store, graph, node, touches[-1].commit.author if touches else "")
-    family = graph.list_linked(graph.list_family(node.id)) if node.type == DECISION else ()
-    governed_paths = [
-        _build_governed_path(store, path, hit.drift, number < MAX_COUNTED_PATHS)
-        for number, path in enumerate(hit.record.affects)
-    ]
+    author = ""
+    committed_blob_id = ""
+    if touches:
+        author = touches[-1].commit.author
+        committed_blob_id = touches[0].new_blob
+    row = _build_row(store, graph, node, author)
+    family: Sequence[str] = ()
+    if node.type == DECISION:
+        family = graph.list_linked(graph.list_family(node.id))
+    governed_paths: list[GovernedPath] = []
+    for path in hit.record.affects:
+        should_count = len(governed_paths) < MAX_COUNTED_PATHS
+        governed_paths.append(_build_governed_path(store, path, hit.drift, should_count))
+    commits = dict.fromkeys(touch.commit for touch in touches)
     return Detail(
-        hit,
-        row,
+        hit=hit,
+        row=row,
         blob_id=_read_blob_id(store, node.path),
-        chain=tuple(chain_set.nodes[name] for name in family),
+        chain=tuple(chain_set.nodes[id_] for id_ in family),
         governed_paths=tuple(governed_paths),
-        commits=tuple(dict.fromkeys(touch.commit for touch in touches)),
-        relations=tuple(_iter_relations(store, row, hit)),
-        committed_blob_id=touches[0].new_blob if touches else "",
+        commits=tuple(commits),
+        relations=tuple(_list_relations(store, row, hit)),
+        committed_blob_id=committed_blob_id,
     )
+
+
+def _list_relations(store: Store, row: Row, hit: Hit) -> list[Relation]:
+    """List the edges between a record and public ones."""
+    edges = _list_edges(row, hit)
+    targets = store.list_visible([edge.target for edge in edges])
+    other_nodes = {node.id: node for node in targets if not node.audience}
+    relations: list[Relation] = []
+    for edge in edges:
+        node = other_nodes.get(edge.target)
+        if node:
+            relations.append(Relation(edge.kind, node, edge.reason, edge.is_incoming))
+    return relations
+
+
+def _list_edges(row: Row, hit: Hit) -> list[_Edge]:
+    """List the edges of a record, each by the kind that one of the two states."""
+    edges = [_Edge("supersedes", id_, "", is_incoming=False) for id_ in row.supersedes]
+    edges += [_Edge("supersedes", id_, "", is_incoming=True) for id_ in row.superseded_by]
+    for edge in hit.related:
+        is_incoming = edge.kind in _STATED_KINDS
+        kind = _STATED_KINDS.get(edge.kind, edge.kind)
+        if kind in _STATED_KINDS.values():
+            edges.append(_Edge(kind, edge.target, edge.reason, is_incoming))
+    return edges
 
 
 def _read_blob_id(store: Store, path: str) -> str:
     if isinstance(store, PastStore):
         return store.listing[path]
     return store.repo.compute_blob_id(store.files.read(path))
-
-
-def _iter_relations(store: Store, row: Row, hit: Hit) -> Iterable[Relation]:
-    """The edges of a record to what is meant for everybody."""
-    edges = list(_iter_edges(row, hit))
-    targets = store.list_visible([target for _, target, _, _ in edges])
-    other_nodes = {node.id: node for node in targets if not node.audience}
-    for kind, target, reason, is_incoming in edges:
-        if target in other_nodes:
-            yield Relation(kind, other_nodes[target], reason, is_incoming)
-
-
-def _iter_edges(row: Row, hit: Hit) -> Iterable[tuple[str, str, str, bool]]:
-    """Every edge of a record, in the words of the one that states it."""
-    yield from (("supersedes", old, "", False) for old in row.supersedes)
-    yield from (("supersedes", new, "", True) for new in row.superseded_by)
-    for kind, target, reason in hit.related:
-        stated_kind = _STATED_KINDS.get(kind, kind)
-        if stated_kind in _STATED_KINDS.values():
-            yield stated_kind, target, reason, kind in _STATED_KINDS
 
 
 def _build_row(store: Store, graph: chain.Graph, node: Node, author: str) -> Row:
@@ -197,17 +220,18 @@ def _build_row(store: Store, graph: chain.Graph, node: Node, author: str) -> Row
 def _build_governed_path(
     store: Store, stated_path: str, drift: Drift | None, should_count: bool
 ) -> GovernedPath:
-    if drift is None or not drift.since:
-        return GovernedPath(stated_path, drift.verdict if drift else FRESH)
+    if drift is None:
+        return GovernedPath(stated_path, FRESH)
+    if not drift.since:
+        return GovernedPath(stated_path, drift.verdict)
     missing_paths = [path for path in drift.missing if is_covered(stated_path, path)]
     changed_paths = [path for path in drift.changed if is_covered(stated_path, path)]
-    if not (missing_paths or changed_paths):
+    if not missing_paths and not changed_paths:
         return GovernedPath(stated_path, FRESH)
-    governed_path = GovernedPath(stated_path, CHANGED if changed_paths else MISSING)
+    state = CHANGED if changed_paths else MISSING
     if not should_count:
-        return governed_path
+        return GovernedPath(stated_path, state)
     paths = (missing_paths + changed_paths)[:MAX_FILES]
     span = f"{drift.since}..HEAD"
-    return governed_path._replace(
-        commits=int(store.code.git.run("rev-list", "--count", span, "--", *paths))
-    )
+    commit_count = int(store.code.git.run("rev-list", "--count", span, "--", *paths))
+    return GovernedPath(stated_path, state, commit_count)

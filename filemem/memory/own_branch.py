@@ -1,8 +1,8 @@
-"""Where a project's records live: in a folder of its work tree, or in a work tree of their own.
+"""Where a project's records live: in a folder of its work tree, or on their own branch.
 
-Rule: a memory on its own branch is a linked work tree of that branch, and the whole branch is the
-memory. A store in another repository inside the project is refused: that one has its own memory. If
-the memory's work tree is missing, the error names the command that attaches it.
+A memory on its own branch is a linked work tree of that branch, and the whole branch is the memory.
+A store in another repository inside the project is refused: that one has its own memory. If the
+work tree of the memory is missing, the error names the command that attaches it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from filemem.repo import Repo
 from filemem.repo.run import LONG_LIMIT
 
 TOP = "."  # the store that is all of its work tree
-# The settings of such a branch itself, so that it is a memory wherever it is checked out.
+# The settings of a branch of records, so that it is a memory wherever it is checked out.
 SETTINGS = f'store = "{TOP}"\n'
 
+_OTHER_BRANCH_HINT = "name another one: filemem init --own-branch NAME"
 ADR_FOLDERS = (  # where other tools keep decision records
     *(
         f"{top}/{name}"
@@ -38,14 +39,14 @@ ADR_FOLDERS = (  # where other tools keep decision records
 
 
 class Home(NamedTuple):
-    """Where the records of a project live."""
+    """The place of a project's records."""
 
     config: Config
     code: Repo  # the repository of the project
-    repo: Repo  # that of the records: the same, unless they have their own work tree
+    repo: Repo  # the repository of the records; the same unless they have their own branch
     store: str  # the folder in `repo`
-    name: str  # the same folder, from the top of `code`
-    is_configured: bool  # a setting or option names it
+    name: str  # that folder, from the top of `code`
+    is_configured: bool  # whether a setting or option names it
 
 
 def find_home(folder: Path, store_name: str | None) -> Home:
@@ -63,7 +64,7 @@ def find_home(folder: Path, store_name: str | None) -> Home:
 
 
 def open_project(folder: Path) -> Repo:
-    """The repository of the project of a folder.
+    """Open the repository of the project of a folder.
 
     For a memory's own work tree, that is the repository around it.
     """
@@ -72,17 +73,16 @@ def open_project(folder: Path) -> Repo:
         outer_repo = Repo.discover(repo.work_tree.parent)
     except (NotFound, BrokenStore):
         return repo
-    if (
-        repo.git_dir == repo.common_dir
-        or repo.common_dir.resolve() != outer_repo.common_dir.resolve()
-    ):
+    is_linked = repo.git_dir != repo.common_dir
+    if not is_linked or repo.common_dir.resolve() != outer_repo.common_dir.resolve():
         return repo
-    store = outer_repo.work_tree / settings.load(outer_repo.work_tree).store
+    config = settings.load(outer_repo.work_tree)
+    store = outer_repo.work_tree / config.store
     return outer_repo if store == repo.work_tree else repo
 
 
 def open_home(code: Repo, store_name: str | None) -> Home:
-    """The records of a repository; errors as for `find`."""
+    """Open the records of a repository; errors as for `find_home`."""
     config = settings.load(code.work_tree)
     name = settings.validate_store_path(store_name) if store_name else config.store
     is_configured = bool(store_name) or config.store != Config().store
@@ -99,14 +99,23 @@ def open_home(code: Repo, store_name: str | None) -> Home:
             f"and its work tree {name}/ is not attached here",
             "`filemem init` attaches it",
         )
-    from_top = os.path.relpath(folder, code.work_tree)
-    return Home(config, code, Repo.discover(folder), TOP, from_top, is_configured)
+    return Home(
+        config=config,
+        code=code,
+        repo=Repo.discover(folder),
+        store=TOP,
+        name=os.path.relpath(folder, code.work_tree),
+        is_configured=is_configured,
+    )
 
 
 def _refuse_nested_store(code: Repo, name: str) -> None:
     """Refuse a store in a folder that is another repository, or a submodule."""
+    if name == TOP:
+        return
     path = PurePosixPath(name)
-    for inner_path in (path, *path.parents[:-1]) if name != TOP else ():
+    outer_paths = path.parents[:-1]
+    for inner_path in (path, *outer_paths):
         folder = code.work_tree / inner_path
         if os.path.lexists(folder / ".git") or _is_submodule(code, inner_path):
             hint = f"work in that one, filemem -C {shlex.quote(str(folder))}, or set another store"
@@ -115,7 +124,7 @@ def _refuse_nested_store(code: Repo, name: str) -> None:
 
 
 def _is_submodule(code: Repo, path: PurePosixPath) -> bool:
-    """True if HEAD has a submodule there, and the work tree has no files of it."""
+    """Return whether HEAD has a submodule there, without files in the work tree."""
     folder = code.work_tree / path
     if folder.is_dir() and any(folder.iterdir()):
         return False
@@ -124,33 +133,38 @@ def _is_submodule(code: Repo, path: PurePosixPath) -> bool:
 
 
 def find_branch(code: Repo, config: Config) -> str:
-    """The branch that holds only records, from the settings of the work tree, or "".
+    """Find the branch that holds only records, from the settings of the work tree, or "".
 
     If they name none and the work tree has no records, the settings of the default branch count:
-    else it would look as if nothing had ever been saved.
+    otherwise the memory would look empty.
     """
-    store_folder = code.work_tree / config.store
-    if config.branch or (
-        os.path.lexists(store_folder) and not os.path.lexists(store_folder / ".git")
-    ):
+    if config.branch:
         return config.branch
+    store_folder = code.work_tree / config.store
+    is_repository = os.path.lexists(store_folder / ".git")
+    if os.path.lexists(store_folder) and not is_repository:
+        return ""
     default = code.find_default_branch()
     return _read_settings(code, default.tip).branch if default else ""
 
 
 def _read_settings(repo: Repo, commit: str) -> Config:
     item = repo.find_item(REPOSITORY_FILE, commit)
-    return settings.parse_repository_settings((repo.read_blob(item.oid) or b"") if item else b"")
+    data = repo.read_blob(item.oid) if item else None
+    return settings.parse_repository_settings(data or b"")
 
 
 def find_remote_branch(code: Repo, name: str) -> str:
-    """A remote branch, as last seen, with records in a folder that HEAD lacks; or ""."""
+    """Find a remote branch, as last fetched, with a folder that HEAD lacks; "" without one."""
     if code.find_item(name) is not None:
         return ""
     format_option = "--format=%(objectname) %(refname:lstrip=2)"
-    rows = code.git.run("for-each-ref", format_option, "refs/remotes").decode().splitlines()
-    branches = (row.partition(" ") for row in rows)
-    return next((ref for tip, _, ref in branches if code.find_item(name, tip)), "")
+    output = code.git.run("for-each-ref", format_option, "refs/remotes")
+    for row in output.decode().splitlines():
+        tip, _, branch = row.partition(" ")
+        if code.find_item(name, tip):
+            return branch
+    return ""
 
 
 # attaching it
@@ -167,10 +181,21 @@ def attach_work_tree(
 ) -> str:
     """Attach a work tree for the records, from their branch here or on the remote.
 
-    A new branch starts with `files`; None if the branch must exist. `dry_run`: only report what
-    would be done. Returns what was done, in words; "" if it is already attached. Raises NotFound:
-    no such branch; Conflict: something is in the way, or the branch is not a memory; BrokenStore:
-    programs would run, or the remote does not answer.
+    Args:
+        code: the repository of the project.
+        name: the folder of the work tree.
+        branch: the branch of the records.
+        files: the files of a new branch; None if the branch must exist.
+        time: when the branch begins, in epoch milliseconds.
+        dry_run: whether to only report what would be done.
+
+    Returns:
+        What was done, in words; "" if it is already attached.
+
+    Raises:
+        NotFound: there is no such branch.
+        Conflict: the folder is in use, or the branch is not a memory.
+        BrokenStore: programs would run, or the remote does not answer.
     """
     if branch == code.read_branch():
         message = f"the branch {branch} is checked out already, for work on the project itself"
@@ -180,6 +205,19 @@ def attach_work_tree(
     if _find_checkout(code, branch):
         return ""
     _refuse_occupied_folder(code, name, is_new=bool(files))
+    _refuse_programs(code, name, branch)
+    outcome = f"a work tree of the branch {branch}"
+    if dry_run:
+        return outcome
+    with code.save_lock():
+        if not tip:
+            outcome += _create_branch(code, branch, files, time)
+        _add_work_tree(code, code.work_tree / name, branch)
+    return outcome
+
+
+def _refuse_programs(code: Repo, name: str, branch: str) -> None:
+    """Refuse a checkout that would run programs of this repository's configuration."""
     programs = code.settings.own_programs
     if programs:
         add = f"{code.folders.command_prefix} worktree add {shlex.quote(name)} {branch}"
@@ -188,15 +226,6 @@ def attach_work_tree(
             "which only this repository's own configuration names",
             f"if you trust it: {add}",
         )
-    outcome = f"a work tree of the branch {branch}"
-    if not dry_run:
-        with code.save_lock():
-            outcome += "" if tip else _create_branch(code, branch, files, time)
-            _add_work_tree(code, code.work_tree / name, branch)
-    return outcome
-
-
-_OTHER_BRANCH_HINT = "name another one: filemem init --own-branch NAME"
 
 
 def _refuse_occupied_folder(code: Repo, name: str, *, is_new: bool) -> None:
@@ -215,9 +244,6 @@ def _refuse_occupied_folder(code: Repo, name: str, *, is_new: bool) -> None:
             "where that is checked out, Git would write over the memory",
             hint,
         )
-
-
-_OTHER_BRANCH_HINT = "name another one: filemem init --own-branch NAME"
 
 
 def _refuse_foreign_branch(code: Repo, branch: str, tip: str | None) -> None:
@@ -249,10 +275,13 @@ def _create_branch(code: Repo, branch: str, files: Mapping[str, bytes] | None, t
 
 
 def _find_checkout(repo: Repo, branch: str) -> Path | None:
-    """The work tree in which a branch is checked out, or None."""
+    """Find the work tree in which a branch is checked out; None without one."""
     output = repo.git.run("worktree", "list", "--porcelain").decode("utf-8", "surrogateescape")
     for block in output.split("\n\n"):
-        rows = dict(row.partition(" ")[::2] for row in block.splitlines())
+        rows: dict[str, str] = {}
+        for row in block.splitlines():
+            key, _, value = row.partition(" ")
+            rows[key] = value
         if rows.get("branch") == f"refs/heads/{branch}":
             folder = Path(rows["worktree"])
             if os.path.lexists(folder / ".git"):
@@ -262,30 +291,42 @@ def _find_checkout(repo: Repo, branch: str) -> Path | None:
 
 def _add_work_tree(repo: Repo, folder: Path, branch: str) -> None:
     """Check a branch out into a new work tree, which `git status` of the project ignores."""
-    exclude = repo.common_dir / "info" / "exclude"
-    line = os.fsencode(f"/{folder.relative_to(repo.work_tree).as_posix()}/")
-    old_data = exclude.read_bytes() if exclude.is_file() else b""
-    if line not in old_data.splitlines():
-        exclude.parent.mkdir(exist_ok=True)
-        # Added to: a full disk must not cost the user what stands there.
-        with exclude.open("ab") as file:
-            file.write((b"" if not old_data or old_data.endswith(b"\n") else b"\n") + line + b"\n")
+    _exclude_folder(repo, folder)
     repo.git.run("worktree", "prune")
-    repo.git.run(
-        "worktree", "add", "--force", "--force", "--quiet", str(folder), branch, limit=LONG_LIMIT
-    )
-    # Its index is ours, and split it is not written whole at every save.
+    arguments = ("--force", "--force", "--quiet", str(folder), branch)
+    repo.git.run("worktree", "add", *arguments, limit=LONG_LIMIT)
+    # Only filemem uses its index; a split index is not rewritten whole at every save.
     with closing(Repo.discover(folder)) as new_repo:
         new_repo.git.run("update-index", "--split-index")
 
 
+def _exclude_folder(repo: Repo, folder: Path) -> None:
+    """Add a folder to the files that Git ignores in this clone."""
+    exclude = repo.common_dir / "info" / "exclude"
+    line = os.fsencode(f"/{folder.relative_to(repo.work_tree).as_posix()}/")
+    old_data = exclude.read_bytes() if exclude.is_file() else b""
+    if line in old_data.splitlines():
+        return
+    exclude.parent.mkdir(exist_ok=True)
+    separator = b""
+    if old_data and not old_data.endswith(b"\n"):
+        separator = b"\n"
+    # Appended: a full disk must not cost the user the other lines.
+    with exclude.open("ab") as file:
+        file.write(separator + line + b"\n")
+
+
 def list_numbered_files(folder: Path) -> list[str]:
-    """The files of a folder with names like those of decision records, in numbered folders too."""
+    """List the files of a folder, and of numbered folders in it, named like decision records."""
     if not folder.is_dir():
         return []
     paths = [*folder.iterdir(), *folder.glob("[0-9]*/*")]
     names = [path.relative_to(folder).as_posix() for path in paths if path.is_file()]
-    return [name for name in names if is_record(name) and parse_adr_number(name) is not None]
+    return [name for name in names if _is_numbered(name)]
+
+
+def _is_numbered(name: str) -> bool:
+    return is_record(name) and parse_adr_number(name) is not None
 
 
 def find_other_records(top: Path) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
-"""What `check` has found before: in texts by their blobs, and in whole states of the memory.
+"""A cache of the problems that `check` finds, by blob for texts, and for states of the memory.
 
-Rule: it is kept in the search index and nowhere else. Where there is none, none is made, and the
-answers are the same. A change of any module of filemem makes all of it void.
+It is kept in the search index and nowhere else; without an index nothing is cached. A change of any
+module of filemem invalidates all of it.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from filemem.memory.store import Store
 from filemem.record import ParsedRecord, Problem, lint, parse_record
 
 _PACKAGE_FOLDER = Path(__file__).parents[1]
-_TRANSIENT_PREFIX = "future-"  # how problems begin that end by themselves
-_STATE_PREFIX = "whole"  # before the name of a state
+_TRANSIENT_PREFIX = "future-"  # of problems that end by themselves
+_STATE_PREFIX = "whole"  # of the name of a state
 
 
 @cache
 def compute_code_digest() -> str:
-    """Return what is another word after any change of the code."""
+    """Return a digest of all modules of filemem."""
     modules = sorted(_PACKAGE_FOLDER.rglob("*.py"))
     return _compute_digest(module.read_bytes() for module in modules)
 
@@ -37,51 +37,63 @@ def _compute_digest(parts: Iterable[bytes]) -> str:
 
 
 class CheckCache:
-    """What was found in one store."""
+    """The cached problems of one store."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._cached_rows: dict[str, str] | None = None  # what is wrong in a text, by its blob
+        self._cached_rows: dict[str, str] | None = None  # problems of a text as JSON, by blob
         self._new_rows: dict[str, str] = {}
-        self._blobs: dict[str, str] = {}  # of the texts that were read, by path
+        self._blobs: dict[str, str] = {}  # blobs of the texts that were read, by path
 
     def lint(self, data: bytes, path: str) -> ParsedRecord:
-        """Read one record and say all that is wrong with it alone."""
+        """Read one record and find its own problems."""
         parsed = parse_record(data, path)
         if self._cached_rows is None:
             self._cached_rows = self._read_cached(compute_code_digest())
-        blob = self._blobs[path] = compute_blob_id(data, self._store.repo.hash_name)
-        if parsed.record is None or parsed.record.secrets_allowed:
+        blob = compute_blob_id(data, self._store.repo.hash_name)
+        self._blobs[path] = blob
+        record = parsed.record
+        if record is None or record.secrets_allowed:
             return lint.lint_record(data, path)
         rows = self._cached_rows.get(blob)
         if rows is None:
-            rows = json.dumps([row[1:] for row in lint.check_text(path, data, parsed.record)])
+            rows = _dump_rows(lint.check_text(path, data, record))
             self._new_rows[blob] = rows
-        problems = (Problem(path, *row) for row in json.loads(rows))
+        problems = [Problem(path, *row) for row in json.loads(rows)]
         return parsed._replace(problems=(*parsed.problems, *problems))
 
     def find_problems(
         self, current: Snapshot, before: Snapshot | None, check: Callable[[], list[Problem]]
     ) -> list[Problem]:
-        """Return what `find` does, from memory where nothing has changed that it asks."""
-        name = f"{_STATE_PREFIX} {'base' if before else 'work tree'}"
+        """Return the problems of a state, from the cache if nothing has changed since.
+
+        Args:
+            current: the state.
+            before: the state that it is compared with; None for the work tree alone.
+            check: finds the problems.
+        """
+        kind = "base" if before else "work tree"
+        name = f"{_STATE_PREFIX} {kind}"
         state = self._compute_state(current, before)
-        if rows := self._read_cached(state).get(name):
+        rows = self._read_cached(state).get(name)
+        if rows:
             return [Problem(*row) for row in json.loads(rows)]
         problems = check()
         self._write_cached(compute_code_digest(), self._new_rows)
-        is_transient = any(problem.code.startswith(_TRANSIENT_PREFIX) for problem in problems)
-        if not is_transient and (before or self._is_as_listed(current)):
-            self._write_cached(state, {name: json.dumps(problems)})
+        if _has_transient(problems):
+            return problems
+        if before or self._is_as_listed(current):
+            rows = json.dumps(problems)
+            self._write_cached(state, {name: rows})
         return problems
 
     def _is_as_listed(self, current: Snapshot) -> bool:
-        """Whether the files were read as they had been listed."""
+        """Return whether the files were read as they had been listed."""
         listed_blobs = {path: blob for path, blob in current.files.items() if is_listed(path)}
         return listed_blobs == self._blobs
 
     def _compute_state(self, current: Snapshot, before: Snapshot | None) -> str:
-        """Name all that the problems of a snapshot follow from."""
+        """Return a digest of everything that the problems of a snapshot depend on."""
         store = self._store
         parts: list[object] = [
             compute_code_digest(),
@@ -89,15 +101,21 @@ class CheckCache:
             store.status_words,
             store.synonyms,
             store.repo.shallow_boundary,
-        ]
-        parts += [
             store.repo.read_head(),
             store.code.read_head(),
             store.repo.describe_missing_history(),
         ]
-        for snapshot in filter(None, (before, current)):
-            parts += [sorted(snapshot.files.items()), sorted(snapshot.tombstones), snapshot.tips]
-            parts += [snapshot.scan_problems, sorted(snapshot.untracked_paths), snapshot.conflicts]
+        for snapshot in (before, current):
+            if snapshot is None:
+                continue
+            parts += [
+                sorted(snapshot.files.items()),
+                sorted(snapshot.tombstones),
+                snapshot.tips,
+                snapshot.scan_problems,
+                sorted(snapshot.untracked_paths),
+                snapshot.conflicts,
+            ]
         return _compute_digest(repr(part).encode("utf-8", "surrogatepass") for part in parts)
 
     def _read_cached(self, state: str) -> dict[str, str]:
@@ -106,5 +124,15 @@ class CheckCache:
         return {}
 
     def _write_cached(self, state: str, values: dict[str, str]) -> None:
-        with suppress(FilememError):  # what is not kept is found again
+        with suppress(FilememError):  # without a cache it is found again
             self._store.index.write_check_results(state, values)
+
+
+def _dump_rows(problems: Iterable[Problem]) -> str:
+    """Return problems of one file as JSON, without its path."""
+    return json.dumps([problem[1:] for problem in problems])
+
+
+def _has_transient(problems: Iterable[Problem]) -> bool:
+    """Return whether a problem will end by itself, so that it must not be cached."""
+    return any(problem.code.startswith(_TRANSIENT_PREFIX) for problem in problems)

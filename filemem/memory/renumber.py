@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from filemem.errors import BadInput, Conflict, NotFound
@@ -19,76 +20,94 @@ from filemem.repo.journal import Edit
 if TYPE_CHECKING:
     from filemem.index import Node
 
-_MAX_NAMED = 10  # files that link to a record and are not written
+_MAX_NAMED = 10  # unchanged files in the note
 
 
 def renumber(store: Store, file: str) -> WriteResult:
     """Give a decision record the next free number, by one commit.
 
-    The file is renamed, the number in its heading and in its `id` changes, and links to the file
-    in other records follow; files that are not written are named. `file` is a path or an id; of
-    two files with one number that number means the younger.
+    The file is renamed, the number in its heading and its `id` changes, and links to the file in
+    other records are updated; other files that mention it are named.
 
-    Raises NotFound; BadInput: the file has no number; Conflict as for `update`, and where a file
-    that links to it was never committed: it could not be part of the commit.
+    Args:
+        store: the memory.
+        file: a path or an id; of two files with one number, the number means the younger.
+
+    Raises:
+        NotFound: the record is missing or unreadable.
+        BadInput: the file has no number.
+        Conflict: as for `update`, or a file that links to it was never committed.
     """
     with store.repo.save_lock():
         old_node = _find_node(store, file)
-        number = parse_adr_number(old_node.path, old_node.id)
-        if number is None or "/" in old_node.path:
-            raise BadInput(
-                f"{store.to_display_path(old_node.path)} has no number in its name, or is not at the top",
-                "renumber files such as docs/adr/0012-use-x.md",
-                field="file",
-            )
+        number = _require_number(store, old_node)
         new_number = find_highest_number(store) + 1
-        new_path = re.sub(
-            r"\d+", lambda digits: f"{new_number:0{len(digits[0])}}", old_node.path, count=1
-        )
+        new_path = _replace_path_number(old_node.path, new_number)
         old_data = store.files.read(old_node.path)
         data = _replace_number(old_data, number, new_number)
         record = parse_record(data, new_path).record
         if record is None:
-            raise NotFound(
-                f"{store.to_display_path(old_node.path)} cannot be read", "filemem check says why"
-            )
-        edits = (
-            Edit(old_node.path, None, old_data),
-            Edit(new_path, data, None),
-            *_iter_link_edits(store, old_node, record),
-        )
-        subject = format_commit_message(
-            record, f"renumber {number} to {new_number}", store.config.agent
-        )
-        save_result = write_edits(store, new_path, record.type, lambda: (edits, subject))
+            shown_path = store.to_display_path(old_node.path)
+            raise NotFound(f"{shown_path} cannot be read", "filemem check says why")
+        link_edits = list(_iter_link_edits(store, old_node, record))
+        rename_edits = (Edit(old_node.path, None, old_data), Edit(new_path, data, None))
+        edits = (*rename_edits, *link_edits)
+        title = f"renumber {number} to {new_number}"
+        subject = format_commit_message(record, title, store.config.agent)
+
+        def plan_edits() -> tuple[tuple[Edit, ...], str]:
+            return edits, subject
+
+        save_result = write_edits(store, new_path, record.type, plan_edits)
         unwritten = _list_unwritten(store, old_node.path, [edit.path for edit in edits])
-    links = len(edits) - 2
-    path = store.to_display_path(new_path)
-    message = (
-        f"{store.to_display_path(old_node.path)} is {path} now; links changed in {links} files"
-    )
+    old_label = store.to_display_path(old_node.path)
+    new_label = store.to_display_path(new_path)
+    message = f"{old_label} is {new_label} now; links changed in {len(link_edits)} files"
     note = f"a mention of the number {number} without a link may mean this record: look for it"
     if unwritten:
-        remainder = (
-            f" and {len(unwritten) - _MAX_NAMED} more" if len(unwritten) > _MAX_NAMED else ""
-        )
-        names = ", ".join(unwritten[:_MAX_NAMED]) + remainder
+        names = _format_names(unwritten)
         note = f"these files name {old_node.path} and were not changed: {names}; {note}"
     return build_result(store, record, save_result, message, note)
 
 
+def _require_number(store: Store, node: Node) -> int:
+    number = parse_adr_number(node.path, node.id)
+    if number is None or "/" in node.path:
+        shown_path = store.to_display_path(node.path)
+        raise BadInput(
+            f"{shown_path} has no number in its name, or is not at the top",
+            "renumber files such as docs/adr/0012-use-x.md",
+            field="file",
+        )
+    return number
+
+
+def _replace_path_number(path: str, number: int) -> str:
+    """Replace the first number of a path, with as many digits."""
+    digits = re.search(r"\d+", path)
+    if digits is None:
+        return path
+    padded = f"{number:0{len(digits[0])}}"
+    return f"{path[: digits.start()]}{padded}{path[digits.end() :]}"
+
+
+def _format_names(names: Sequence[str]) -> str:
+    listing = ", ".join(names[:_MAX_NAMED])
+    if len(names) > _MAX_NAMED:
+        listing += f" and {len(names) - _MAX_NAMED} more"
+    return listing
+
+
 def _find_node(store: Store, file: str) -> Node:
-    """The node that is meant: of two files with one number the younger."""
+    """Find a record; of two files with one number the younger."""
     candidates = store.index.read_nodes_by_name(file) if file.isdigit() else []
-    return (
-        max(candidates, key=lambda node: (node.created, node.path))
-        if candidates
-        else store.require_node(file)
-    )
+    if not candidates:
+        return store.require_node(file)
+    return max(candidates, key=attrgetter("created", "path"))
 
 
 def _replace_number(data: bytes, old: int, new: int) -> bytes:
-    """The text with the number of its heading and of its `id` changed, where they are its own."""
+    """Replace the number of a record in its heading and in its `id`."""
 
     def replace_match(match: re.Match[bytes]) -> bytes:
         return match[1] + f"{new:0{len(match[2])}}".encode()
@@ -97,33 +116,37 @@ def _replace_number(data: bytes, old: int, new: int) -> bytes:
     key = (
         rb"(?m)\A(---\n(?:(?!---).*\n)*?id:[ \t]*[\"']?(?:[A-Za-z]{2,8}-)?)(0*%d)(?=[\"']?\s)" % old
     )
-    return re.sub(key, replace_match, re.sub(heading, replace_match, data, count=1), count=1)
+    data = re.sub(heading, replace_match, data, count=1)
+    return re.sub(key, replace_match, data, count=1)
 
 
 def _iter_link_edits(store: Store, old: Node, record: Record) -> Iterator[Edit]:
-    """Changes of the records that link to the file by its name, or by the id made of its path."""
-    names = [(old.path, record.path)]
+    """Yield changes of the records that link to a file by its name, or by an id from its path."""
+    names = {old.path: record.path}
     if record.id == derive_id(record.path):
-        names.append((old.id, record.id))
+        names[old.id] = record.id
     for path in sorted(store.index.read_manifest()):
         if path == old.path or is_markup(path) or is_private(path):
             continue
-        before = after = store.files.read(path)
-        for name, new_name in names:
-            pattern = rb"(?<![\w-])%s(?![\w-])" % re.escape(name.encode())
-            after = re.sub(pattern, new_name.encode(), after)
-        if after != before:
-            if store.repo.find_item(store.files.to_work_tree_path(path)) is None:
-                message = f"{store.to_display_path(path)} links to it and was never committed"
-                raise Conflict(message, "commit it first")
-            yield Edit(path, after, before)
+        before = store.files.read(path)
+        after = _replace_names(before, names)
+        if after == before:
+            continue
+        if store.repo.find_item(store.files.to_work_tree_path(path)) is None:
+            message = f"{store.to_display_path(path)} links to it and was never committed"
+            raise Conflict(message, "commit it first")
+        yield Edit(path, after, before)
+
+
+def _replace_names(data: bytes, names: Mapping[str, str]) -> bytes:
+    for name, new_name in names.items():
+        pattern = rb"(?<![\w-])%s(?![\w-])" % re.escape(name.encode())
+        data = re.sub(pattern, new_name.encode(), data)
+    return data
 
 
 def _list_unwritten(store: Store, path: str, written: Sequence[str]) -> list[str]:
-    """The files that name a record, by its path with or without suffix, and are not written here.
-
-    Records of other markup, pages such as README.md, and whatever else the repository holds.
-    """
+    """List unchanged files that name a record by its path, with or without suffix."""
     name = re.sub(r"[^\w-]", ".", strip_suffix(path))
     pattern = f"(^|[^[:alnum:]_-]){name}([^[:alnum:]_-]|$)"
     try:

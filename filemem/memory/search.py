@@ -1,12 +1,11 @@
-"""From a question to hits: ask the index, score, put in order; `hits` then reads what is shown.
+"""Search: ask the index for candidates, score them and put them in order.
 
-What is asked is a `Place`: the store at hand, several of them, or an organisation's index.
+A `SearchSource` is searched: the store at hand, several of them, or an organisation's index.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 from filemem import query
@@ -27,13 +26,11 @@ from filemem.query import (
     Terms,
     parse_moment,
 )
-from filemem.query.filter import FIELD_BY_TERM, TERM_FORMATS, fold_value
+from filemem.query.filter import FIELD_BY_TERM, TERM_FORMATS, TermFormat
 from filemem.record import CHECKPOINT, DECISION
 
-MIN_CANDIDATES = 50  # candidates asked at least
-CLOSE_SCORE = (
-    0.3  # score of the best hit below which neither its words nor its meaning are the query's
-)
+MIN_CANDIDATES = 50  # candidates that the index is asked for, at least
+CLOSE_SCORE = 0.3  # a best hit below this score is not close to the query
 FAR_NOTE = (
     "nothing is close to this: these are the nearest; "
     "ask again with the terms and names that an answer would use"
@@ -42,25 +39,30 @@ TOO_LONG_NOTE = (
     f"the query is long: no more than {query.MAX_TERMS} words and {query.MAX_BYTES:,} bytes of it "
     "were searched"
 )
-MIN_COSINE = 0.1  # a cosine below this, without a single word in common, says nothing
+MIN_COSINE = 0.1  # a candidate below this cosine needs a word in common
 MODES = ("hybrid", "keyword", "vector")
 FILTERS = (*FIELD_BY_TERM, "since", "until", "path", "live")
 
 
 def parse_filter(restrictions: Mapping[str, Any], now: int) -> Filter:
-    """Read the filters of a search by the names that callers use; `now` is in epoch milliseconds.
+    """Read the filters of a search by the names that callers use.
 
     They are type, topic, tag, outcome, status, agent, branch, user, run, session, project (one or
-    several words), since, until (a date or an age such as 2w), path, live. Raises BadInput: an
-    unknown filter, or an invalid value.
+    several words), since, until (a date or an age such as 2w), path, live.
+
+    Args:
+        restrictions: values by name; a value of None restricts nothing.
+        now: the time from which ages count, in epoch milliseconds.
+
+    Raises:
+        BadInput: an unknown filter, or an invalid value.
     """
     values: dict[str, Any] = {}
     for argument, value in restrictions.items():
         name = "session" if argument == "memory_session_id" else argument
         if name not in FILTERS:
-            raise BadInput(
-                f"search has no filter {name!r}", suggest_choice(name, FILTERS), field=name
-            )
+            hint = suggest_choice(name, FILTERS)
+            raise BadInput(f"search has no filter {name!r}", hint, field=name)
         if value is None:
             continue
         if name in FIELD_BY_TERM:
@@ -75,21 +77,28 @@ def parse_filter(restrictions: Mapping[str, Any], now: int) -> Filter:
 
 
 def _parse_words(name: str, argument: str, value: object) -> tuple[str, ...]:
-    """The words of a filter as the index has them; `type:all` restricts nothing."""
-    normalize, allowed = TERM_FORMATS.get(name, (fold_value, ()))
-    check = fields.validate_words if name == "tag" else fields.validate_lines
-    words = [word for word in check(argument, value) if (name, word) != ("type", "all")]
-    terms = tuple(map(normalize, words))
-    invalid_terms = [term for term in terms if allowed and term not in allowed]
-    if invalid_terms:
-        message = f"{name} must be one of {', '.join(allowed)}, not {invalid_terms[0]!r}"
-        raise BadInput(message, field=name)
-    return terms
+    """Read the words of a filter as the index has them; `type:all` restricts nothing."""
+    if name == "tag":
+        words = fields.validate_words(argument, value)
+    else:
+        words = fields.validate_lines(argument, value)
+    term_format = TERM_FORMATS.get(name, TermFormat())
+    terms: list[str] = []
+    for word in words:
+        if name == "type" and word == "all":
+            continue
+        term = term_format.parser(word)
+        if term_format.choices and term not in term_format.choices:
+            choices = ", ".join(term_format.choices)
+            raise BadInput(f"{name} must be one of {choices}, not {term!r}", field=name)
+        terms.append(term)
+    return tuple(terms)
 
 
 def _parse_time(name: str, value: object, now: int) -> int:
-    """The time of `since` or `until`."""
-    time = parse_moment(fields.validate_line(name, value), now, end=name == "until")
+    """Read the time of `since` or `until`."""
+    text = fields.validate_line(name, value)
+    time = parse_moment(text, now, end=name == "until")
     if time is None:
         hint = (
             "a date such as 2025-11-20, a month such as 2025-11, a time, "
@@ -100,7 +109,7 @@ def _parse_time(name: str, value: object, now: int) -> int:
 
 
 class SearchOptions(NamedTuple):
-    """How an answer is made."""
+    """The page and the kind of an answer."""
 
     limit: int
     offset: int
@@ -110,7 +119,7 @@ class SearchOptions(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Where the page ends."""
+        """The number of hits up to the end of the page."""
         return self.offset + self.limit
 
 
@@ -125,17 +134,24 @@ def search(
     recency: bool = True,
     detail: bool = True,
 ) -> Results:
-    """Answer a query: words, "phrases", -exclusions, filters such as is:live; "" for the newest.
+    """Answer a query: words, "phrases", -exclusions, filters such as is:live.
 
-    `place`: a store, or several as one, which are searched by words alone; `restrictions`: filters
-    besides those in the text; `offset`: hits to skip; `recency`: whether age counts; `detail`:
-    whether to add who wrote each hit.
+    Args:
+        source: where to search; anything but a single store is searched by words alone.
+        text: the query; "" for the newest records.
+        restrictions: filters besides those in the text.
+        limit: the maximum number of hits.
+        offset: the number of hits to skip.
+        mode: one of MODES.
+        recency: whether age counts.
+        detail: whether to add who wrote each hit.
     """
     terms, stated_filter = query.parse_query(text, source.clock())
-    criteria = query.merge_filters(restrictions, stated_filter)._replace(reader=source.reader)
+    criteria = query.merge_filters(restrictions, stated_filter)
     has_words = bool(terms.words or terms.phrases)
-    options = SearchOptions(limit, offset, mode, recency, detail)
+    criteria = criteria._replace(reader=source.reader)
     criteria = _resolve_filter_path(source, criteria, has_words)
+    options = SearchOptions(limit, offset, mode, recency, detail)
     if has_words or not isinstance(source, Store):
         answer = _search_nearest(source, terms, criteria, options)
     else:
@@ -143,24 +159,33 @@ def search(
         is_bare = criteria._replace(reader=None) == restrictions and not terms.excluded
         if is_bare and text.strip() and answer.hits:
             answer.note = "the query has no word in it: these are the newest"
+    notes = _list_query_notes(terms)
+    notes.append(answer.note)
+    if answer.hits:
+        notes.append(source.explain_incompleteness())
+    else:
+        notes.append(_explain_nothing(source, criteria, options, has_words))
+    return answer.replace(note=_join_notes(notes))
+
+
+def _list_query_notes(terms: Terms) -> list[str]:
+    """Say what of a query was not read as it was meant."""
     notes = [f"{word} is not a filter, so it was searched as text" for word in terms.unread_tokens]
-    notes += [TOO_LONG_NOTE] * terms.is_cut
-    ending_note = (
-        source.explain_incompleteness()
-        if answer.hits
-        else _explain_nothing(source, criteria, options, has_words)
-    )
-    return answer.replace(note="; ".join(filter(None, (*notes, answer.note, ending_note))))
+    if terms.is_cut:
+        notes.append(TOO_LONG_NOTE)
+    return notes
+
+
+def _join_notes(notes: Iterable[str]) -> str:
+    return "; ".join(note for note in notes if note)
 
 
 def _resolve_filter_path(source: SearchSource, criteria: Filter, has_words: bool) -> Filter:
-    """The filter with its path from the top of the work tree. Raises BadInput."""
+    """Return a filter with its path from the top of the work tree. Raises BadInput."""
     if isinstance(source, Store):
-        return (
-            criteria._replace(path=source.validate_code_path(criteria.path))
-            if criteria.path
-            else criteria
-        )
+        if not criteria.path:
+            return criteria
+        return criteria._replace(path=source.validate_code_path(criteria.path))
     if has_words and not criteria.path:
         return criteria
     raise BadInput(
@@ -173,7 +198,7 @@ def _resolve_filter_path(source: SearchSource, criteria: Filter, has_words: bool
 def _explain_nothing(
     source: SearchSource, criteria: Filter, options: SearchOptions, has_words: bool
 ) -> str:
-    """Why a search shows nothing."""
+    """Explain why a search shows nothing."""
     if options.offset:
         return advice.explain_offset(options.offset)
     if isinstance(source, Store):
@@ -184,38 +209,47 @@ def _explain_nothing(
 def _search_nearest(
     source: SearchSource, terms: Terms, criteria: Filter, options: SearchOptions
 ) -> Results:
-    """What is nominated for the words of a query, scored, in order."""
-    searched_terms, found = _nominate_candidates(source, terms, criteria, options)
-    scored = _score_candidates(found, searched_terms, criteria, options, source.clock())
-    candidates: dict[str, KnownRecord] = {row.id: row for row in found.candidates}
+    """Search by words and meaning."""
+    searched_terms, nominated = _nominate_candidates(source, terms, criteria, options)
+    scored = _score_candidates(nominated, searched_terms, criteria, options, source.clock())
+    candidates: dict[str, KnownRecord] = {row.id: row for row in nominated.candidates}
     placements, rows = _arrange_candidates(source, scored, candidates, criteria, options.end)
-    hits = build_placed_hits(
-        source, rows, placements[options.offset :], searched_terms, detail=options.detail
-    )
-    is_far = bool(hits) and options.mode == "hybrid" and scored[0].scores.final < CLOSE_SCORE
-    notes = (
-        []
-        if criteria.live
-        else [_format_left_behind(scored[: options.end], candidates, placements)]
-    )
+    shown_placements = placements[options.offset :]
+    hits = build_placed_hits(source, rows, shown_placements, searched_terms, detail=options.detail)
+    is_far = False
+    if hits and options.mode == "hybrid":
+        is_far = scored[0].scores.final < CLOSE_SCORE
+    notes: list[str] = []
+    if not criteria.live:
+        notes.append(_format_left_behind(scored[: options.end], candidates, placements))
     if hits and terms.phrases and not searched_terms.phrases:
         notes.append("no record holds that phrase; these are the nearest to its words")
-    note = "; ".join(filter(None, (*notes, FAR_NOTE if is_far else "")))
-    return Results(hits, degraded=found.degraded or "", note=note, far=is_far)
+    if is_far:
+        notes.append(FAR_NOTE)
+    return Results(
+        hits,
+        degraded=nominated.degraded or "",
+        note=_join_notes(notes),
+        far=is_far,
+    )
 
 
 def _nominate_candidates(
     source: SearchSource, terms: Terms, criteria: Filter, options: SearchOptions
 ) -> tuple[Terms, CandidateSet]:
-    """What is nominated for a query, and the query: without phrases if no record holds them."""
+    """Return the candidates for a query, and the query that found them.
+
+    If no record has its phrases, they are searched as plain words.
+    """
     if options.mode != "vector":
-        terms = terms._replace(alternatives=find_synonyms(terms.words, source.synonyms))
+        alternatives = find_synonyms(terms.words, source.synonyms)
+        terms = terms._replace(alternatives=alternatives)
     depth = max(MIN_CANDIDATES, 3 * options.end)
-    found = source.nominate(terms, criteria, depth, options.mode)
-    if terms.phrases and not found.candidates:
+    nominated = source.nominate(terms, criteria, depth, options.mode)
+    if terms.phrases and not nominated.candidates:
         terms = query.loosen_phrases(terms)
-        found = source.nominate(terms, criteria, depth, options.mode)
-    return terms, found
+        nominated = source.nominate(terms, criteria, depth, options.mode)
+    return terms, nominated
 
 
 def _arrange_candidates(
@@ -225,21 +259,28 @@ def _arrange_candidates(
     criteria: Filter,
     limit: int,
 ) -> tuple[Sequence[Placement], Mapping[str, KnownRecord]]:
-    """Put the scored candidates in order; return also the rows of all that has a place."""
-    facts = {name: row.facts for name, row in candidates.items()}
-    head_ids = {head for fact in facts.values() for head in (*fact.heads, *fact.forked_heads)}
-    rows = {**candidates, **source.find_by_id(head_ids - candidates.keys())}
-    absent_ids = head_ids - {hit.id for hit in scored}
-    passing_ids = _filter_passing((rows[name] for name in absent_ids if name in rows), criteria)
-    visible_ids = {
-        name for name, row in candidates.items() if _is_holding(row) or not criteria.live
-    }
+    """Put the scored candidates in order; return also the rows of all placed records."""
+    head_ids = set[str]()
+    unclear_ids = set[str]()
+    hidden_ids = set[str]()
+    for id_, row in candidates.items():
+        head_ids.update(row.facts.heads, row.facts.forked_heads)
+        if query.is_unclear(row.node):
+            unclear_ids.add(id_)
+        if criteria.live and not _is_live(row):
+            hidden_ids.add(id_)
+    rows = dict(candidates)
+    rows.update(source.find_by_id(head_ids - candidates.keys()))
+    missing_heads = head_ids - {row.id for row in scored}
+    matching_heads = _list_matching(
+        [rows[head] for head in missing_heads if head in rows], criteria
+    )
     placements = query.arrange_hits(
         scored,
-        facts,
-        unclear_ids={name for name, row in candidates.items() if query.is_unclear(row.node)},
-        can_bring=passing_ids.__contains__,
-        can_show=visible_ids.__contains__,
+        {id_: row.facts for id_, row in candidates.items()},
+        unclear_ids=unclear_ids,
+        hidden_ids=hidden_ids,
+        unwanted_heads=missing_heads - matching_heads,
         limit=limit,
     )
     return placements, rows
@@ -250,90 +291,107 @@ def _format_left_behind(
     candidates: Mapping[str, KnownRecord],
     placements: Sequence[Placement],
 ) -> str:
-    """Name the best hits that the list has no room for, as their status is not understood."""
-    places = {placement.id for placement in placements}
-    nodes = [candidates[hit.id].node for hit in scored if hit.id not in places]
-    unclear_nodes = [node for node in nodes if query.is_unclear(node)]
-    titles = ", ".join(f'"{node.title}"' for node in unclear_nodes[:3])
-    return f"further back, as the status is not understood: {titles}" if unclear_nodes else ""
+    """Name the best hits that are left out because their status is not understood."""
+    placed_ids = {placement.id for placement in placements}
+    titles: list[str] = []
+    for row in scored:
+        node = candidates[row.id].node
+        if row.id not in placed_ids and query.is_unclear(node):
+            titles.append(f'"{node.title}"')
+    if not titles:
+        return ""
+    return f"further back, as the status is not understood: {', '.join(titles[:3])}"
 
 
 def _search_newest(store: Store, terms: Terms, criteria: Filter, options: SearchOptions) -> Results:
-    """The newest records.
+    """List the newest records.
 
     With a path, the live decisions that govern it, or replace one that did, come first.
     """
-    listing_criteria = criteria._replace(live=criteria.live and not criteria.path)
+    listed_live = criteria.live and not criteria.path
     nodes = store.index.read_newest_nodes(
-        listing_criteria, options.limit, options.offset, excluding_terms=terms
+        criteria._replace(live=listed_live),
+        options.limit,
+        options.offset,
+        excluding_terms=terms,
     )
-    if criteria.path:
-        nodes = _list_governing(store, nodes, criteria)[: options.limit]
-    hits = build_hits(store, nodes, terms, detail=options.detail)
-    if criteria.path:
-        hits = tuple(hit._replace(brought_in=not _is_governing(hit, criteria.path)) for hit in hits)
-    return Results(hits)
-
-
-def _is_governing(hit: Hit, path: str) -> bool:
-    return any(query.is_covered(glob, path) for glob in hit.record.affects)
+    if not criteria.path:
+        return Results(build_hits(store, nodes, terms, detail=options.detail))
+    governing_nodes = _list_governing(store, nodes, criteria)[: options.limit]
+    hits: list[Hit] = []
+    for hit in build_hits(store, governing_nodes, terms, detail=options.detail):
+        is_governing = any(query.is_covered(glob, criteria.path) for glob in hit.record.affects)
+        hits.append(hit._replace(brought_in=not is_governing))
+    return Results(tuple(hits))
 
 
 def _list_governing(store: Store, nodes: Iterable[Node], criteria: Filter) -> list[Node]:
-    """What holds instead of some records first, then those of them that may be shown."""
+    """List the live decisions for some records first, then the records that may be shown."""
     rows = store.find_by_id([node.id for node in nodes])
-    order = [head for row in rows.values() for head in row.facts.heads]
-    heads = store.find_by_id(set(order))
-    passing_ids = _filter_passing(heads.values(), criteria)
-    head_nodes = {head: heads[head].node for head in order if head in passing_ids}
-    other_nodes = (
-        row.node
-        for name, row in rows.items()
-        if name not in head_nodes and (_is_holding(row) or not criteria.live)
-    )
-    return [*head_nodes.values(), *other_nodes]
+    heads: dict[str, None] = {}
+    for row in rows.values():
+        heads.update(dict.fromkeys(row.facts.heads))
+    head_rows = store.find_by_id(heads)
+    matching_ids = _list_matching(head_rows.values(), criteria)
+    governing: dict[str, Node] = {}
+    for head in heads:
+        if head in matching_ids:
+            governing[head] = head_rows[head].node
+    for id_, row in rows.items():
+        if _is_live(row) or not criteria.live:
+            governing.setdefault(id_, row.node)
+    return list(governing.values())
 
 
 def _score_candidates(
-    found: CandidateSet, terms: Terms, criteria: Filter, options: SearchOptions, now: int
+    nominated: CandidateSet, terms: Terms, criteria: Filter, options: SearchOptions, now: int
 ) -> list[ScoredCandidate]:
-    nodes = [row.node for row in found.candidates]
-    checkpoints = {node.id for node in nodes if node.type == CHECKPOINT}
+    """Score candidates, best first; those with neither a word nor the meaning are left out."""
+    checkpoint_ids = set[str]()
+    if criteria.types != (CHECKPOINT,):
+        nodes = [row.node for row in nominated.candidates]
+        checkpoint_ids = {node.id for node in nodes if node.type == CHECKPOINT}
     scored = query.score_candidates(
-        found.candidates,
+        nominated.candidates,
         now=now,
         recency=options.recency,
         weights=query.MEANING_ONLY if options.mode == "vector" else None,
-        lesser_ids=checkpoints if criteria.types != (CHECKPOINT,) else (),
-        full_score=found.full_score,
+        lesser_ids=checkpoint_ids,
+        full_score=nominated.full_score,
         is_word=terms.is_word,
     )
-    if terms.phrases:
-        return [row for row in scored if row.scores.keyword]
-    return [row for row in scored if row.scores.keyword or row.scores.vector >= MIN_COSINE]
+    kept: list[ScoredCandidate] = []
+    for row in scored:
+        is_near = not terms.phrases and row.scores.vector >= MIN_COSINE
+        if row.scores.keyword or is_near:
+            kept.append(row)
+    return kept
 
 
 def find_similar(store: Store, text: str, kind: str, count: int) -> list[tuple[Node, float]]:
-    """The `count` records of type `kind` nearest in meaning to a text, the likest first.
+    """Find the `count` records of type `kind` nearest in meaning to a text, nearest first.
 
-    Each has the relevance that a vector search gives it. No file is read.
+    Each comes with its relevance. No file is read.
     """
-    terms, _ = query.parse_query(text, store.clock())
-    find_candidates = partial(store.index.search_candidates, terms, depth=4 * count, mode="vector")
-    nearest = find_candidates(Filter(reader=store.reader))
-    if sum(row.node.type == kind for row in nearest.candidates) < count:
+    terms = query.parse_query(text, store.clock()).terms
+    criteria = Filter(reader=store.reader)
+    nominated = store.index.search_candidates(terms, criteria, 4 * count, mode="vector")
+    similar = _rank_by_meaning(store, nominated.candidates, kind, nominated.full_score)
+    if len(similar) < count:
         # Slower: it compares every record of the type.
-        nearest = find_candidates(Filter(types=(kind,), reader=store.reader))
-    return _rank_by_meaning(store, nearest.candidates, kind, nearest.full_score)[:count]
+        criteria = criteria._replace(types=(kind,))
+        nominated = store.index.search_candidates(terms, criteria, 4 * count, mode="vector")
+        similar = _rank_by_meaning(store, nominated.candidates, kind, nominated.full_score)
+    return similar[:count]
 
 
 def find_all_similar(
     store: Store, texts: Sequence[str], kind: str, count: int
 ) -> list[list[tuple[Node, float]]]:
-    """Answer `alike` for many texts in one pass over the vectors.
+    """Answer `find_similar` for many texts in one pass over the vectors.
 
-    Here each word of a text counts as much as it tells in general, and not also by how rare it is
-    in this store; so a value may differ by some hundredths.
+    Words are weighted by how telling they are in general, not by how rare they are in this store;
+    so a relevance may differ by some hundredths.
     """
     criteria = Filter(types=(kind,), reader=store.reader)
     try:
@@ -346,7 +404,7 @@ def find_all_similar(
 def _rank_by_meaning(
     store: Store, candidates: Sequence[Candidate], kind: str, full_score: float = 0.0
 ) -> list[tuple[Node, float]]:
-    """Those of one type, each with its relevance, the likest first."""
+    """Rank the candidates of one type by relevance, the nearest first."""
     scored = query.score_candidates(
         candidates,
         now=store.clock(),
@@ -354,20 +412,29 @@ def _rank_by_meaning(
         weights=query.MEANING_ONLY,
         full_score=full_score,
     )
-    nodes = {row.node.id: row.node for row in candidates if row.node.type == kind}
-    pairs = [
-        (nodes[row.id], query.compute_relevance(row.scores)) for row in scored if row.id in nodes
-    ]
-    return sorted(pairs, key=lambda pair: (-pair[1], pair[0].id))
+    nodes = {row.id: row.node for row in candidates}
+    similar: list[tuple[Node, float]] = []
+    for row in scored:
+        node = nodes[row.id]
+        if node.type == kind:
+            similar.append((node, query.compute_relevance(row.scores)))
+    return sorted(similar, key=_get_similarity_key)
 
 
-def _is_holding(row: KnownRecord) -> bool:
+def _get_similarity_key(pair: tuple[Node, float]) -> tuple[float, str]:
+    node, relevance = pair
+    return -relevance, node.id
+
+
+def _is_live(row: KnownRecord) -> bool:
     return row.node.type != DECISION or row.node.id in row.facts.heads
 
 
-def _filter_passing(rows: Iterable[KnownRecord], criteria: Filter) -> set[str]:
-    """Return what may be brought in: what passes the filters, as far as its node says."""
-    criteria = criteria._replace(path="")  # what it replaced governs that path
-    return {
-        row.node.id for row in rows if query.is_match(criteria, row.node, is_live=_is_holding(row))
-    }
+def _list_matching(rows: Iterable[KnownRecord], criteria: Filter) -> set[str]:
+    """Return the ids of the live decisions that may be brought in, by their nodes."""
+    criteria = criteria._replace(path="")  # the decision that it replaced governs the path
+    ids = set[str]()
+    for row in rows:
+        if query.is_match(criteria, row.node, is_live=_is_live(row)):
+            ids.add(row.node.id)
+    return ids

@@ -1,15 +1,15 @@
-"""The state of the memory, and each thing to do, with its command.
+"""The state of the memory, and the tasks that wait, each with its command.
 
-Rule: it runs in shell prompts, so it asks the index and Git, and reads only files whose header may
-be broken.
+It runs in shell prompts, so it asks the index and Git, and reads only files whose header may be
+broken.
 """
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
 from datetime import timedelta
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from filemem.errors import BadInput, NotFound
@@ -29,7 +29,7 @@ SPLIT_HINT = (
 
 
 class _DecisionCounts(NamedTuple):
-    """How many decisions hold, on how many topics, and the topics on which several do."""
+    """How many decisions are live, on how many topics, and the topics with several."""
 
     live_count: int
     topic_count: int
@@ -45,25 +45,23 @@ class _UpstreamState(NamedTuple):
 
 
 class _WorkTreeChanges(NamedTuple):
-    """How the records of the work tree differ from those of HEAD, as paths in the store."""
+    """How the records of the work tree differ from those of HEAD, as store paths."""
 
-    broken_paths: list[
-        str
-    ]  # their headers cannot be read, so they are mended before they are committed
+    broken_paths: list[str]  # their headers must be repaired before they are committed
     edited_paths: list[str]
     new_paths: list[str]
     deleted_paths: list[str]
 
     @property
     def ready_paths(self) -> list[str]:
-        """What can be committed."""
+        """The records that can be committed."""
         return sorted([*self.edited_paths, *self.new_paths])
 
 
 def build_status(store: Store, *, is_behind: bool) -> dict[str, Any]:
     """Return the state of the memory as plain values.
 
-    `behind`: the last look at the files failed.
+    `is_behind`: the last update of the index failed. Tasks without a value are left out.
     """
     nodes = list(store.index.read_nodes())
     decisions = [node for node in nodes if node.type == DECISION]
@@ -83,9 +81,9 @@ def build_status(store: Store, *, is_behind: bool) -> dict[str, Any]:
         "unshared": upstream_state.ahead if on_branch else 0,
         "pending": [_build_pending_save(store, save) for save in pending_saves],
     }
-    to_do = {
-        "forks": list(map(_format_resolve_command, counts.forked_topics)),
-        "broken": list(map(store.to_display_path, changes.broken_paths)),
+    tasks = {
+        "forks": [_format_resolve_command(topic) for topic in counts.forked_topics],
+        "broken": _list_display_paths(store, changes.broken_paths),
         "not_understood": _list_not_understood(store, decisions),
         "checkpoint": _find_latest_checkpoint(nodes),
         "upstream": upstream_state.label,
@@ -93,10 +91,10 @@ def build_status(store: Store, *, is_behind: bool) -> dict[str, Any]:
         "behind": upstream_state.behind,
         "share": _format_share_command(upstream_state, on_branch=on_branch),
         "trouble": store.repo.trouble,
-        "edited": list(map(store.to_display_path, changes.edited_paths)),
-        "new": list(map(store.to_display_path, changes.new_paths)),
+        "edited": _list_display_paths(store, changes.edited_paths),
+        "new": _list_display_paths(store, changes.new_paths),
         "commit": _format_commit_command(store, changes),
-        "gone": list(map(_build_restore_entry, map(store.to_display_path, changes.deleted_paths))),
+        "gone": _list_restore_entries(store, changes.deleted_paths),
         "incomplete": store.repo.describe_missing_history(),
         "not_read": describe_unread_files(store.files.root),
         "pages": list_addresses(store.repo.private_folder),
@@ -104,16 +102,35 @@ def build_status(store: Store, *, is_behind: bool) -> dict[str, Any]:
         "left": store.get_leave_reason("decisions/a.md", DECISION),
         "settings": _format_settings_advice(store),
     }
-    return {**state, **{name: value for name, value in to_do.items() if value}}
+    state.update({name: value for name, value in tasks.items() if value})
+    return state
+
+
+def _list_display_paths(store: Store, paths: Iterable[str]) -> list[str]:
+    return [store.to_display_path(path) for path in paths]
 
 
 def _count_decisions(store: Store, decisions: Sequence[Node]) -> _DecisionCounts:
     graph = store.index.read_chains(decisions).graph
-    topics = {node.key: node.topic for node in decisions if node.key}
-    forked = [topic for key, topic in sorted(topics.items()) if graph.get_chain(key).is_forked]
-    live_nodes = [node for node in decisions if graph.is_head(node.id)]
-    topicless_nodes = [node for node in live_nodes if not node.key]
-    return _DecisionCounts(len(live_nodes), len(topics) + len(topicless_nodes), forked)
+    topics: dict[str, str] = {}
+    live_count = 0
+    topicless_count = 0
+    for node in decisions:
+        is_live = graph.is_head(node.id)
+        live_count += is_live
+        if node.key:
+            topics[node.key] = node.topic
+        else:
+            topicless_count += is_live
+    forked_topics: list[str] = []
+    for key, topic in sorted(topics.items()):
+        if graph.get_chain(key).is_forked:
+            forked_topics.append(topic)
+    return _DecisionCounts(
+        live_count=live_count,
+        topic_count=len(topics) + topicless_count,
+        forked_topics=forked_topics,
+    )
 
 
 def _format_resolve_command(topic: str) -> str:
@@ -139,29 +156,33 @@ def _build_index_state(store: Store, count: int, *, is_behind: bool) -> dict[str
 
 
 def _build_pending_save(store: Store, save: PendingSave) -> dict[str, str]:
-    """A save that is not committed yet, with the reason and its age."""
+    """Return a save that is not committed yet, with the reason and its age."""
+    path = store.files.to_store_path(save.path)
     seconds = (store.clock() - save.timestamp) // 1000
     return {
-        "path": store.to_display_path(store.files.to_store_path(save.path)),
+        "path": store.to_display_path(path),
         "reason": save.reason,
         "age": str(timedelta(seconds=seconds)),
     }
 
 
 def _find_latest_checkpoint(nodes: Iterable[Node]) -> dict[str, str] | None:
-    """The latest checkpoint."""
+    """Return the latest checkpoint; None if there is none."""
     checkpoints = [node for node in nodes if node.type == CHECKPOINT]
     if not checkpoints:
         return None
-    latest = max(checkpoints, key=lambda node: node.created)
+    latest = max(checkpoints, key=attrgetter("created"))
     return {"id": latest.id, "title": latest.title, "created": format_time(latest.created)}
 
 
 def _format_settings_advice(store: Store) -> str:
-    """What could be better in the settings of Git and of filemem, or ""."""
-    entries = store.repo.index_entry_count
-    advice = [SPLIT_HINT.format(entries)] if entries > LARGE_INDEX else []
-    return "; ".join([*advice, *store.config.unknown_settings])
+    """Suggest better settings of Git and filemem; "" if there is nothing to change."""
+    advice: list[str] = []
+    entry_count = store.repo.index_entry_count
+    if entry_count > LARGE_INDEX:
+        advice.append(SPLIT_HINT.format(entry_count))
+    advice += store.config.unknown_settings
+    return "; ".join(advice)
 
 
 # the work tree
@@ -170,84 +191,105 @@ def _format_settings_advice(store: Store) -> str:
 def _compare_work_tree(
     store: Store, nodes: Iterable[Node], pending_saves: Iterable[PendingSave]
 ) -> _WorkTreeChanges:
-    """Compare the records of the work tree with HEAD; saves that wait are left out."""
+    """Compare the records of the work tree with HEAD; pending saves are left out."""
     files = store.files
-    head = store.repo.read_head()
-    listing = store.repo.list_files(head, files.store) if head else {}
-    committed_blobs = {files.to_store_path(path): blob for path, blob in listing.items()}
-    deleted_paths = [path for path in committed_blobs if is_listed(path) and not files.exists(path)]
+    committed_blobs = _read_committed_blobs(store)
     pending_paths = {files.to_store_path(save.path) for save in pending_saves}
     changed_paths = _list_changed(store, committed_blobs, pending_paths)
-    broken_paths = [node.path for node in nodes if _is_broken(store, node, changed_paths)]
-    ready_paths = [path for path in changed_paths if path not in broken_paths]
-    edited_paths = [path for path in ready_paths if path in committed_blobs]
-    new_paths = [path for path in ready_paths if path not in committed_blobs]
-    return _WorkTreeChanges(broken_paths, edited_paths, new_paths, deleted_paths)
+    changes = _WorkTreeChanges([], [], [], [])
+    for path in committed_blobs:
+        if is_listed(path) and not files.exists(path):
+            changes.deleted_paths.append(path)
+    for node in nodes:
+        if _is_broken(store, node, changed_paths):
+            changes.broken_paths.append(node.path)
+    for path in changed_paths:
+        if path in changes.broken_paths:
+            continue
+        if path in committed_blobs:
+            changes.edited_paths.append(path)
+        else:
+            changes.new_paths.append(path)
+    return changes
+
+
+def _read_committed_blobs(store: Store) -> dict[str, str]:
+    """Return the files of the store in HEAD: blob id by store path."""
+    head = store.repo.read_head()
+    if not head:
+        return {}
+    listing = store.repo.list_files(head, store.files.store)
+    return {store.files.to_store_path(path): blob for path, blob in listing.items()}
 
 
 def _list_changed(
     store: Store, committed_blobs: Mapping[str, str], pending_paths: Collection[str]
 ) -> list[str]:
-    """The records that HEAD has otherwise or not at all, neither private nor unsaved."""
-    manifest = store.index.read_manifest()
-    differing_paths = [
-        path for path, entry in manifest.items() if committed_blobs.get(path) != entry.blob
-    ]
-    return sorted(
-        path for path in differing_paths if not is_private(path) and path not in pending_paths
-    )
+    """List the records that differ from HEAD, without private and pending ones."""
+    changed_paths: list[str] = []
+    for path, entry in store.index.read_manifest().items():
+        if committed_blobs.get(path) == entry.blob:
+            continue
+        if not is_private(path) and path not in pending_paths:
+            changed_paths.append(path)
+    return sorted(changed_paths)
 
 
 def _is_broken(store: Store, node: Node, changed_paths: Collection[str]) -> bool:
-    """True if the header of a record cannot be read.
+    """Return whether the header of a record cannot be read.
 
-    Only a record without id or topic, and one with edits, is read for that.
+    Only a record that lacks an id or topic, or has uncommitted edits, is read for that.
     """
     lacks_names = node.id.startswith("file_") or (node.type == DECISION and not node.stated)
     if not lacks_names and node.path not in changed_paths:
         return False
-    with suppress(NotFound, BadInput):  # deleted since
+    try:
         data = store.files.read(node.path)
-        if data.startswith((b"---", b"+++")):
-            problems = parse_record(data, node.path).problems
-            return any(problem.level == "error" for problem in problems)
-    return False
+    except (NotFound, BadInput):  # deleted since
+        return False
+    if not data.startswith((b"---", b"+++")):
+        return False
+    problems = parse_record(data, node.path).problems
+    return any(problem.level == "error" for problem in problems)
 
 
 def _format_commit_command(store: Store, changes: _WorkTreeChanges) -> str:
-    """The command that commits what is ready, "" if nothing is."""
-    if not changes.ready_paths:
+    """Return the command that commits what is ready, "" if nothing is."""
+    ready_paths = changes.ready_paths
+    if not ready_paths:
         return ""
-    own_work_tree = store.repo is not store.code
-    folder = shlex.quote(store.name)
-    git = f"git -C {folder}" if own_work_tree else "git"
-    paths = "." if own_work_tree else folder
+    git = "git"
+    paths = folder = shlex.quote(store.name)
+    has_own_work_tree = store.repo is not store.code
+    if has_own_work_tree:
+        git = f"git -C {folder}"
+        paths = "."
     if changes.broken_paths:
-        ready_paths = (
-            changes.ready_paths
-            if own_work_tree
-            else map(store.files.to_work_tree_path, changes.ready_paths)
-        )
+        if not has_own_work_tree:
+            ready_paths = [store.files.to_work_tree_path(path) for path in ready_paths]
         paths = shlex.join(ready_paths)
     return f"{git} add {paths} && {git} commit {paths}"
 
 
-def _build_restore_entry(path: str) -> dict[str, str]:
-    return {"path": path, "restore": f"filemem restore {shlex.quote(path)}"}
+def _list_restore_entries(store: Store, paths: Iterable[str]) -> list[dict[str, str]]:
+    shown_paths = _list_display_paths(store, paths)
+    return [
+        {"path": path, "restore": f"filemem restore {shlex.quote(path)}"} for path in shown_paths
+    ]
 
 
 # the other side
 
 
 def _read_upstream_state(store: Store) -> _UpstreamState:
-    """The upstream branch as it was last fetched."""
+    """Return the upstream branch as it was last fetched."""
     upstream = find_upstream(store)
     if upstream is None:
         return _UpstreamState()
     repo = store.repo
     remote_tip = repo.resolve_revision(upstream.tracking_ref)
     local_tip = repo.read_head()
-    if not (remote_tip and local_tip):
+    if not remote_tip or not local_tip:
         return _UpstreamState()
     ahead = repo.count_commits(local_tip, remote_tip)
     behind = repo.count_commits(remote_tip, local_tip)
@@ -255,8 +297,8 @@ def _read_upstream_state(store: Store) -> _UpstreamState:
 
 
 def _format_share_command(upstream_state: _UpstreamState, *, on_branch: bool) -> str:
-    """The command that brings both sides together, "" if they are."""
-    if not (upstream_state.ahead or upstream_state.behind):
+    """Return the command that brings both sides together, "" if they are equal."""
+    if not upstream_state.ahead and not upstream_state.behind:
         return ""
     if on_branch:
         return "filemem sync"

@@ -1,9 +1,9 @@
 """Sync a memory with its remote: fetch, merge by record, push.
 
-Rule: it never rewrites, never forces, and touches nothing of the user's. Git moves the files and
-refuses if something is in the way; then only what was fetched has changed. Only commits that touch
-nothing but the store are merged and pushed; the rest is left to the user. A record that both sides
-changed is merged field by field, or refused with file and line.
+It never rewrites history, never forces a push, and leaves the user's own work alone. Git moves the
+files and refuses if something is in the way. Only commits that change nothing but the store are
+merged and pushed; others are left to the user. A record that both sides changed is merged field by
+field, or refused with file and line.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from filemem.repo import commit, remote
 from filemem.repo.remote import Clash, RaceConflict, Remote, commit_files, merge_commits
 from filemem.repo.run import LONG_LIMIT, GitError
 
-MAX_TRIES = 20  # of pushing; each loss means that another clone has pushed
+MAX_TRIES = 20  # pushes; each failure means that another clone has pushed
 _PAUSE = 0.3  # seconds between two tries, at most
 _FAST_FORWARD = (
     "merge",
@@ -59,7 +59,7 @@ class SyncResult(NamedTuple):
     def message(self) -> str:
         """The result in a sentence."""
         waiting = self.waiting if self.left else 0
-        parts = [
+        phrases = [
             _format_count("received", self.received),
             _format_count("sent", self.sent),
             _format_count("not pushed:", waiting),
@@ -68,12 +68,15 @@ class SyncResult(NamedTuple):
             _format_names("forked:", self.forked),
             self.left,
         ]
-        text = "; ".join(filter(None, parts))
+        text = "; ".join(phrase for phrase in phrases if phrase)
         return f"{self.remote}: {text or 'nothing new on either side'}"
 
 
 def _format_count(label: str, count: int) -> str:
-    return f"{label} {count} commit{'s' * (count > 1)}" if count else ""
+    if not count:
+        return ""
+    unit = "commit" if count == 1 else "commits"
+    return f"{label} {count} {unit}"
 
 
 def _format_names(label: str, names: Iterable[str]) -> str:
@@ -81,22 +84,25 @@ def _format_names(label: str, names: Iterable[str]) -> str:
 
 
 class _LeftToUserError(Conflict):
-    """Something is left to the user: the reason, and what to do."""
+    """A step that is left to the user: the reason, and what to do."""
 
 
 def sync(store: Store) -> SyncResult:
-    """Fetch, merge, push; again if the remote changed meanwhile.
+    """Fetch, merge and push; again if the remote changes meanwhile.
 
-    Raises NotFound: the branch has no upstream; Conflict: both sides changed the same lines
-    (file:line), and nothing is changed; Locked: another process keeps saving; BrokenStore: the
-    remote refuses.
+    Raises:
+        NotFound: the branch has no upstream.
+        Conflict: both sides changed the same lines (file:line), and nothing is changed.
+        Locked: another process keeps saving.
+        BrokenStore: the remote refuses.
     """
     repo = store.repo
     upstream = _require_upstream(store)
     result = SyncResult(upstream.label)
     for _ in range(MAX_TRIES):
         last_tip = repo.resolve_revision(upstream.tracking_ref)
-        tip = remote.fetch_branch(repo, upstream, filter(None, (repo.read_head(), last_tip)))
+        known_tips = [commit_id for commit_id in (repo.read_head(), last_tip) if commit_id]
+        tip = remote.fetch_branch(repo, upstream, known_tips)
         try:
             _refuse_rewritten(store, upstream, last_tip, tip)
             if tip and tip != last_tip:
@@ -127,31 +133,34 @@ def _push_head(store: Store, upstream: Remote) -> None:
 
 
 def add_forks(store: Store, result: SyncResult) -> SyncResult:
-    """Add the topics that are forked now to an answer; the index already has what came."""
-    forked_topics = store.list_forked_topics(store.index.read_nodes()) if result.received else ()
-    hints = [
-        f"filemem resolve {shlex.quote(topic)} --decision ... --reasoning ... ends the fork"
-        for topic in forked_topics
-    ]
-    return result._replace(
-        forked=forked_topics, hint="; ".join(filter(None, (result.hint, *hints[:1])))
-    )
+    """Add the topics that are forked now to a result, once the index has the received records."""
+    if not result.received:
+        return result._replace(forked=())
+    forked_topics = store.list_forked_topics(store.index.read_nodes())
+    result = result._replace(forked=forked_topics)
+    if not forked_topics:
+        return result
+    topic = shlex.quote(forked_topics[0])
+    hint = f"filemem resolve {topic} --decision ... --reasoning ... ends the fork"
+    return result._replace(hint=f"{result.hint}; {hint}" if result.hint else hint)
 
 
 def find_upstream(store: Store) -> Remote | None:
-    """The branch that the store's branch follows.
+    """Find the branch that the store's branch follows; None without one.
 
     A memory's own branch follows the branch of the same name if it states no other.
     """
     branch = store.branch
-    upstream = remote.find_upstream(store.repo, branch) if branch else None
-    if branch and upstream is None and store.files.store == TOP:
+    if not branch:
+        return None
+    upstream = remote.find_upstream(store.repo, branch)
+    if upstream is None and store.files.store == TOP:
         return remote.find_default_remote(store.repo, branch)
     return upstream
 
 
 def _require_upstream(store: Store) -> Remote:
-    """As `upstream_of`. Raises Conflict: HEAD is detached; NotFound: there is none."""
+    """Find the upstream branch. Raises Conflict: HEAD is detached; NotFound: there is none."""
     git = store.repo.git.folders.command_prefix
     branch = store.branch
     if not branch:
@@ -159,10 +168,9 @@ def _require_upstream(store: Store) -> Remote:
         raise Conflict(message, f"{git} switch BRANCH, then try again")
     upstream = find_upstream(store)
     if upstream is None:
-        remote_hint = (
-            "" if store.repo.git.run("remote") else f"{git} remote add origin ADDRESS, then "
-        )
-        hint = f"{remote_hint}{git} push -u origin {branch}"
+        hint = f"{git} push -u origin {branch}"
+        if not store.repo.git.run("remote"):
+            hint = f"{git} remote add origin ADDRESS, then {hint}"
         raise NotFound(f"the branch {branch} has no upstream", hint)
     return upstream
 
@@ -190,15 +198,14 @@ def _refuse_rewritten(
 def _merge_fetched(
     store: Store, upstream: Remote, tip: str | None, result: SyncResult
 ) -> SyncResult:
-    """Merge what was fetched into the branch; `waiting`: how many commits to push.
+    """Merge the fetched commits into the branch; `waiting` is the number of commits to push.
 
     Raises Conflict.
     """
     head = store.repo.read_head()
     if head is None:
-        raise _LeftToUserError(
-            "nothing is committed here yet", f"{store.repo.git.folders.command_prefix} pull"
-        )
+        git = store.repo.git.folders.command_prefix
+        raise _LeftToUserError("nothing is committed here yet", f"{git} pull")
     is_behind = tip is not None and not store.history.is_ancestor(tip, head)
     is_ahead = tip is None or not store.history.is_ancestor(head, tip)
     if not is_behind and not is_ahead:
@@ -207,12 +214,12 @@ def _merge_fetched(
     if is_ahead:
         _refuse_foreign(store, upstream, head, tip, is_behind=is_behind)
     if tip and is_behind:
-        received = store.repo.count_commits(tip, head)
-        new_tip, result = (
-            _commit_merge(store, upstream, head, tip, result) if is_ahead else (tip, result)
-        )
+        received = result.received + store.repo.count_commits(tip, head)
+        new_tip = tip
+        if is_ahead:
+            new_tip, result = _commit_merge(store, upstream, head, tip, result)
         _fast_forward(store, new_tip)
-        result = result._replace(received=result.received + received)
+        result = result._replace(received=received)
     return result._replace(waiting=_count_ahead(store, upstream, tip))
 
 
@@ -234,7 +241,7 @@ def _refuse_busy(store: Store, *, is_behind: bool) -> None:
 def _refuse_foreign(
     store: Store, upstream: Remote, head: str, tip: str | None, *, is_behind: bool
 ) -> None:
-    """Refuse to push commits that are not of the memory alone."""
+    """Refuse to push commits that change more than the memory."""
     reason = _find_foreign_reason(store, upstream, head, tip)
     if reason:
         git = store.repo.git.folders.command_prefix
@@ -243,23 +250,22 @@ def _refuse_foreign(
 
 
 def _count_ahead(store: Store, upstream: Remote, tip: str | None) -> int:
-    """How many commits the remote lacks."""
+    """Count the commits that the remote lacks."""
     if not store.repo.read_head():
         return 0
-    return int(
-        store.repo.git.run("rev-list", "--count", *_build_ahead_range(upstream, "HEAD", tip))
-    )
+    commits = _build_ahead_range(upstream, "HEAD", tip)
+    return int(store.repo.git.run("rev-list", "--count", *commits))
 
 
 def _build_ahead_range(upstream: Remote, head: str, tip: str | None) -> tuple[str, ...]:
-    """The commits that the remote lacks, as Git's arguments."""
+    """Return the commits that the remote lacks, as Git's arguments."""
     return (head, "--not", tip or f"--remotes={upstream.name}")
 
 
 def _find_foreign_reason(store: Store, upstream: Remote, head: str, tip: str | None) -> str:
-    """Why the commits ahead are not ours to push, or "".
+    """Explain why the commits ahead must not be pushed here; "" if they may.
 
-    One touches more than the store, or Git would push to another branch.
+    One changes more than the store, or Git would push to another branch.
     """
     if _is_pushed_elsewhere(store, upstream):
         return f"{store.branch} follows {upstream.label}, and Git would push it elsewhere"
@@ -267,38 +273,37 @@ def _find_foreign_reason(store: Store, upstream: Remote, head: str, tip: str | N
         return ""
     commits = _build_ahead_range(upstream, head, tip)
     output = store.repo.git.run(*_LOG_COMMAND, "--reverse", *commits, limit=LONG_LIMIT)
-    for entry in output.decode("utf-8", "surrogateescape").split("\x01")[1:]:
-        oid, *paths = (part.lstrip("\n") for part in entry.split("\0"))
-        foreign_paths = [path for path in paths if path and not store.files.is_in_store(path)]
-        if foreign_paths:
-            return f"{oid[:10]} touches {foreign_paths[0]}, which is not of the memory"
+    entries = output.decode("utf-8", "surrogateescape").split("\x01")
+    for entry in entries[1:]:
+        parts = [part.lstrip("\n") for part in entry.split("\0")]
+        commit_id = parts[0]
+        for path in parts[1:]:
+            if path and not store.files.is_in_store(path):
+                return f"{commit_id[:10]} touches {path}, which is not of the memory"
     return ""
 
 
 def _is_pushed_elsewhere(store: Store, upstream: Remote) -> bool:
-    """True if Git would push the branch to another one than it follows."""
+    """Return whether Git would push the branch to another one than it follows."""
     settings = store.repo.settings
-    remote_name = (
-        settings.get_text(f"branch.{store.branch}.pushremote")
-        or settings.get_text("remote.pushdefault")
-        or upstream.name
-    )
+    remote_name = settings.get_text(f"branch.{store.branch}.pushremote")
+    if not remote_name:
+        remote_name = settings.get_text("remote.pushdefault") or upstream.name
     return store.branch != upstream.branch or remote_name != upstream.name
 
 
 def _fast_forward(store: Store, new_tip: str) -> None:
     """Let Git fast-forward branch, index and files to a commit; it does all of it or nothing."""
+    config = ("submodule.recurse=false",)
     try:
-        store.repo.git.run(
-            *_FAST_FORWARD, new_tip, limit=LONG_LIMIT, config=("submodule.recurse=false",)
-        )
+        store.repo.git.run(*_FAST_FORWARD, new_tip, limit=LONG_LIMIT, config=config)
     except GitError as error:
         paths = [row.strip() for row in error.stderr.splitlines() if row.startswith("\t")]
         if not paths:
             raise
+        path = _to_display_path(store, paths[0])
         raise _LeftToUserError(
-            f"only fetched, because {_to_display_path(store, paths[0])} is in the way: "
-            "not tracked, or not committed",
+            f"only fetched, because {path} is in the way: not tracked, or not committed",
             "commit or move that, then sync again",
         ) from None
 
@@ -312,43 +317,51 @@ def _commit_merge(
     tombstones = _read_tombstones(store, head) | _read_tombstones(store, tip)
     git = repo.git.folders.command_prefix
     hint = f"settle it with Git: {git} pull --no-rebase {upstream.name} {upstream.branch}"
-    merged_files = {clash.path: _merge_clash(store, clash, tombstones, hint) for clash in clashes}
+    files: dict[str, bytes | None] = {}
+    merged_paths: list[str] = []
+    forgotten_paths: list[str] = []
+    for clash in clashes:
+        data = _merge_clash(store, clash, tombstones, hint)
+        files[clash.path] = data
+        display_path = _to_display_path(store, clash.path)
+        if data is None:
+            forgotten_paths.append(display_path)
+        else:
+            merged_paths.append(display_path)
     message = f"memory: merge {upstream.label}\n"
-    oid = commit_files(repo, tree, merged_files, (head, tip), message, store.clock())
-    merged_paths = tuple(
-        _to_display_path(store, path) for path, data in merged_files.items() if data is not None
-    )
-    forgotten_paths = tuple(
-        _to_display_path(store, path) for path, data in merged_files.items() if data is None
-    )
+    merge_id = commit_files(repo, tree, files, (head, tip), message, store.clock())
     result = result._replace(
-        merged=result.merged + merged_paths, forgotten=result.forgotten + forgotten_paths
+        merged=(*result.merged, *merged_paths),
+        forgotten=(*result.forgotten, *forgotten_paths),
     )
-    return oid, result
+    return merge_id, result
 
 
 def _read_tombstones(store: Store, commit: str) -> set[str]:
-    """The tombstones of a commit, see `mark_of`."""
+    """Read the tombstones of a commit, see `compute_tombstone`."""
     folder = store.files.to_work_tree_path(FORGOTTEN)
-    return {path.removeprefix(f"{folder}/") for path in store.repo.list_files(commit, folder)}
+    paths = store.repo.list_files(commit, folder)
+    return {path.removeprefix(f"{folder}/") for path in paths}
 
 
 def _merge_clash(
     store: Store, clash: Clash, tombstones: Collection[str], hint: str
 ) -> bytes | None:
-    """The merged bytes of a file that both sides changed; None if it was forgotten.
+    """Merge a file that both sides changed; None if it was forgotten.
 
     Raises Conflict.
     """
     path = _to_display_path(store, clash.path)
     if not store.files.is_in_store(clash.path):
         raise Conflict(f"{path}:1: both sides changed this file, which is not a record", hint)
-    sides = (clash.base, clash.ours, clash.theirs)
-    base, ours, theirs = (store.repo.read_blob(oid) if oid else None for oid in sides)
+    base = _read_blob(store, clash.base)
+    ours = _read_blob(store, clash.ours)
+    theirs = _read_blob(store, clash.theirs)
     store_path = store.files.to_store_path(clash.path)
     if ours is None or theirs is None:
-        if _is_forgotten(store_path, filter(None, (base, ours, theirs)), tombstones):
-            return None  # forgetting wins
+        versions = [data for data in (base, ours, theirs) if data]
+        if _is_forgotten(store_path, versions, tombstones):
+            return None
         raise Conflict(f"{path}:1: deleted or renamed on one side, changed on the other", hint)
     if base is None:
         raise Conflict(f"{path}:1: both sides added this file, with different content", hint)
@@ -358,16 +371,21 @@ def _merge_clash(
         raise Conflict(error.message.replace(store_path, path, 1), hint) from None
 
 
+def _read_blob(store: Store, blob_id: str) -> bytes | None:
+    return store.repo.read_blob(blob_id) if blob_id else None
+
+
 def _is_forgotten(path: str, versions: Iterable[bytes], tombstones: Collection[str]) -> bool:
-    """True if a side has a tombstone of the record that one of these versions is."""
-    records = (parse_record(data, path).record for data in versions)
-    return any(record and compute_tombstone(record.id) in tombstones for record in records)
+    """Return whether there is a tombstone of the record that one of these versions is."""
+    for data in versions:
+        record = parse_record(data, path).record
+        if record and compute_tombstone(record.id) in tombstones:
+            return True
+    return False
 
 
 def _to_display_path(store: Store, path: str) -> str:
-    """A path of the records' repository, as shown to people."""
-    return (
-        store.to_display_path(store.files.to_store_path(path))
-        if store.files.is_in_store(path)
-        else path
-    )
+    """Return a path of the records' repository as users see it."""
+    if not store.files.is_in_store(path):
+        return path
+    return store.to_display_path(store.files.to_store_path(path))

@@ -45,62 +45,72 @@ _ACCEPTED_FIELDS = (
 def update(store: Store, reference: str, values: Mapping[str, object]) -> WriteResult:
     """Append an outcome, or change status, heading or fields of one record, or link it.
 
-    Raises NotFound; BadInput: nothing to change, or a field that this type does not take; Conflict:
-    the file has edits that are not committed, or cannot be amended as it is, or the repository is
-    busy.
+    Raises:
+        NotFound: there is no such record.
+        BadInput: there is nothing to change, or the type does not have a field.
+        Conflict: the file has uncommitted edits, or the repository is busy.
     """
     valid_fields = _validate_fields(values)
     agent = valid_fields.pop("agent", "") or store.config.agent
-    node, note = store.resolve_name(reference)
-    notes = [note, *_complete_fields(store, node, valid_fields)]
+    node, name_note = store.resolve_name(reference)
+    notes = _complete_fields(store, node, valid_fields)
     phrase = _format_phrase(node.type, valid_fields)
     changes = _build_changes(node.type, valid_fields, store.clock())
     if refuse_secrets(valid_fields):
-        changes["keys"] = {**changes.get("keys", {}), "secrets": SECRETS_ALLOWED}
-    result = _write_change(
-        store, node, agent, phrase, lambda before: _amend_data(store, before, node.path, **changes)
-    )
-    lacks_reason = valid_fields.get("outcome") == "failed" and not valid_fields.get("reason")
-    return result._replace(
-        note="; ".join(filter(None, (result.note, *notes))),
-        warning="say why, too: the reason is what others learn from" if lacks_reason else "",
-    )
+        changes.setdefault("keys", {})["secrets"] = SECRETS_ALLOWED
+
+    def build_data(before: bytes) -> bytes:
+        return _amend_data(store, before, node.path, **changes)
+
+    result = _write_change(store, node, agent, phrase, build_data)
+    all_notes = [result.note, name_note, *notes]
+    result = result._replace(note="; ".join(note for note in all_notes if note))
+    if valid_fields.get("outcome") == "failed" and not valid_fields.get("reason"):
+        warning = "say why, too: the reason is what others learn from"
+        result = result._replace(warning=warning)
+    return result
 
 
 def _complete_fields(store: Store, node: Node, valid_fields: dict[str, Any]) -> list[str]:
-    """Turn the paths and links of an update into what the record will hold; return notes."""
-    notes = []
+    """Resolve the paths and links of an update as the record states them; return notes."""
+    notes: list[str] = []
     if "affects" in valid_fields:
-        valid_fields["affects"] = tuple(
-            dict.fromkeys(map(store.to_top_path, valid_fields["affects"]))
-        )
-        notes += store.check_affects(valid_fields["affects"])
+        paths = dict.fromkeys(store.to_top_path(path) for path in valid_fields["affects"])
+        valid_fields["affects"] = tuple(paths)
+        notes += store.check_affects(paths)
     if node.type == DECISION and "text" in valid_fields:
         edges, unknown_notes = resolve_said_edges(store, valid_fields["text"])
         notes += unknown_notes
         for name, ids in edges.items():
-            valid_fields[name] = (*valid_fields.get(name, ()), *ids)
-    for name in _LINKS & valid_fields.keys():
-        old_ids = getattr(store.read(node.path).record, name, ())
-        valid_fields[name] = tuple(
-            dict.fromkeys((*old_ids, *resolve_ids(store, name, valid_fields[name])))
-        )
+            stated_ids = valid_fields.get(name, ())
+            valid_fields[name] = (*stated_ids, *ids)
+    _add_old_links(store, node, valid_fields)
     return notes
 
 
+def _add_old_links(store: Store, node: Node, valid_fields: dict[str, Any]) -> None:
+    """Resolve the links of an update and put those of the record before them."""
+    for name in _LINKS & valid_fields.keys():
+        record = store.read(node.path).record
+        old_ids = getattr(record, name, ())
+        new_ids = resolve_ids(store, name, valid_fields[name])
+        ids = dict.fromkeys((*old_ids, *new_ids))
+        valid_fields[name] = tuple(ids)
+
+
 def _validate_fields(values: Mapping[str, object]) -> dict[str, Any]:
-    """Check the fields before the record is looked for, on every surface. Raises BadInput."""
-    validators = {**fields.FIELDS[OBSERVATION], **fields.FIELDS[DECISION], **fields.COMMON}
+    """Check the fields of an update, before the record is searched for. Raises BadInput."""
+    validators = fields.FIELDS[OBSERVATION] | fields.FIELDS[DECISION] | fields.COMMON
+    valid_fields: dict[str, Any] = {}
     for name, value in values.items():
-        if name not in (*_ACCEPTED_FIELDS, *_LINKS) and (
-            value is not None or name not in fields.NAMES
-        ):
-            raise BadInput(
-                f"update has no field {name!r}", suggest_choice(name, _ACCEPTED_FIELDS), field=name
-            )
-    return {
-        name: validators[name](name, value) for name, value in values.items() if value is not None
-    }
+        is_unset = value is None and name in fields.NAMES
+        if name not in _ACCEPTED_FIELDS and name not in _LINKS and not is_unset:
+            hint = suggest_choice(name, _ACCEPTED_FIELDS)
+            raise BadInput(f"update has no field {name!r}", hint, field=name)
+    for name, value in values.items():
+        if value is not None:
+            valid_fields[name] = validators[name](name, value)
+    return valid_fields
 
 
 def edit(store: Store, reference: str, data: bytes, before: bytes) -> WriteResult:
@@ -109,7 +119,7 @@ def edit(store: Store, reference: str, data: bytes, before: bytes) -> WriteResul
     Raises NotFound; BadInput: it is not readable as this record, or has a secret; Conflict as for
     `update`.
     """
-    node, note = store.resolve_name(reference)
+    node, name_note = store.resolve_name(reference)
     record = _require_edited_record(store, node, data)
     refuse_secrets({"text": data.decode(), "allow_secret": record.secrets_allowed})
 
@@ -120,18 +130,19 @@ def edit(store: Store, reference: str, data: bytes, before: bytes) -> WriteResul
         return data
 
     result = _write_change(store, node, store.config.agent, "edited", replace_data)
-    return result._replace(note="; ".join(filter(None, (result.note, note))))
+    notes = (result.note, name_note)
+    return result._replace(note="; ".join(note for note in notes if note))
 
 
 def _require_edited_record(store: Store, node: Node, data: bytes) -> Record:
-    """The record as edited. Raises BadInput: it cannot be read, or is another one, or private."""
+    """Read a record as edited. Raises BadInput: it is invalid, another one, or private now."""
     path = store.to_display_path(node.path)
     record, problems = parse_record(data, node.path)
     errors = [problem for problem in problems if problem.level == "error"]
     if errors:
         message = f"{path}:{errors[0].line}: {errors[0].message}"
         raise BadInput(message, "nothing was saved", field="data")
-    if record is None or (record.id, record.type) != (node.id, node.type):
+    if record is None or record.id != node.id or record.type != node.type:
         message = f"{path} has another id or type"
         raise BadInput(message, "nothing was saved: keep these two", "data")
     if record.visibility == "private" and not is_private(node.path):
@@ -152,71 +163,85 @@ def _write_change(
             return build_result(store, old_record, SaveResult(), message)
         edits = (Edit(node.path, data, before),)
         subject = format_commit_message(old_record, phrase, agent)
-        save_result = write_edits(store, node.path, old_record.type, lambda: (edits, subject))
+
+        def plan_edits() -> tuple[tuple[Edit, ...], str]:
+            return edits, subject
+
+        save_result = write_edits(store, node.path, old_record.type, plan_edits)
     return build_result(store, old_record, save_result, f"Updated {old_record.id}: {phrase}")
 
 
 def adopt(store: Store, files: Collection[str], was: str = "") -> tuple[WriteResult, ...]:
-    """Write ids into files that have none, so that they stay the same records when renamed.
+    """Write ids into files without one, so that they can be renamed; all in one commit.
 
-    All come in one commit. `was`: the id or path that the one file had before a rename; references
-    to it work again. Raises NotFound; BadInput: a file states an id, or `was` is given for several
-    files; Conflict as for `update`.
+    Args:
+        store: the memory.
+        files: paths of records.
+        was: the id or path of the one file before a rename; references to it work again.
+
+    Raises:
+        NotFound: a file is not a record.
+        BadInput: a file states an id, or `was` is given for several files.
+        Conflict: as for `update`.
     """
     if was and len(files) != 1:
         message = "was names the former id or path of one file"
         raise BadInput(message, "adopt the files one by one", field="was")
-    former_id = derive_id(store.to_store_path(was)) if was and not was.startswith("file_") else was
+    former_id = was
+    if was and not was.startswith("file_"):
+        former_id = derive_id(store.to_store_path(was))
+    edits: list[Edit] = []
+    records: list[Record] = []
     with store.repo.save_lock():
-        edits = []
-        records = []
-        for path in dict.fromkeys(map(store.to_store_path, files)):
+        for path in dict.fromkeys(store.to_store_path(file) for file in files):
             edit, record = _build_id_edit(store, path, former_id)
             edits.append(edit)
             records.append(record)
+        first = records[0]
         count = len(edits)
         phrase = "state its id" if count == 1 else f"state the ids of {count} records"
-        message = format_commit_message(records[0], phrase, store.config.agent)
-        save_result = write_edits(
-            store, records[0].path, records[0].type, lambda: (tuple(edits), message)
-        )
-    results = []
+        subject = format_commit_message(first, phrase, store.config.agent)
+
+        def plan_edits() -> tuple[tuple[Edit, ...], str]:
+            return tuple(edits), subject
+
+        save_result = write_edits(store, first.path, first.type, plan_edits)
+    results: list[WriteResult] = []
     for record in records:
         path = store.to_display_path(record.path)
-        results.append(
-            build_result(store, record, save_result, f"{path} states its id now: {record.id}")
-        )
+        message = f"{path} states its id now: {record.id}"
+        results.append(build_result(store, record, save_result, message))
     return tuple(results)
 
 
 def _build_id_edit(store: Store, path: str, former_id: str) -> tuple[Edit, Record]:
-    """The edit that writes an id into a file, the former one if it had one, and its record."""
+    """Build the edit that writes an id into a file, the former one if given, and its record."""
     before, old_record = _read_current(store, path)
     if old_record.id_stated:
         message = f"{store.to_display_path(path)} already states its id: {old_record.id}"
         raise BadInput(message, field="files")
-    created = old_record.created or store.read_dates([path]).get(path) or store.clock()
-    id_ = former_id or build_id(old_record.type, created, store.entropy(), old_record.topic)
-    data = _amend_data(store, before, path, keys={"id": id_})
-    return Edit(path, data, before), parse_record(data, path).record or old_record
+    created = old_record.created
+    if not created:
+        created = store.read_dates([path]).get(path) or store.clock()
+    new_id = former_id or build_id(old_record.type, created, store.entropy(), old_record.topic)
+    data = _amend_data(store, before, path, keys={"id": new_id})
+    record = parse_record(data, path).record or old_record
+    return Edit(path, data, before), record
 
 
 def _amend_data(store: Store, before: bytes, path: str, **changes: Any) -> bytes:
-    """The bytes of a file with some values changed; errors name the file as shown to people."""
+    """Return the bytes of a file with some values changed; errors name the file as users see it."""
     try:
         after = amend_record(before, path, **changes)
-        return (
-            before
-            if parse_record(after, path).record == parse_record(before, path).record
-            else after
-        )
+        is_same = parse_record(after, path).record == parse_record(before, path).record
     except FilememError as error:
         error.message = error.message.replace(path, store.to_display_path(path), 1)
         raise
+    return before if is_same else after
 
 
 def _read_current(store: Store, path: str) -> tuple[bytes, Record]:
-    """A file's present bytes and its record. Raises NotFound."""
+    """Read the current bytes of a file and its record. Raises NotFound."""
     data = store.files.read(path)
     record = parse_record(data, path).record
     if record is None:
@@ -226,18 +251,31 @@ def _read_current(store: Store, path: str) -> tuple[bytes, Record]:
 
 
 def _build_changes(kind: str, valid_fields: Mapping[str, Any], now: int) -> dict[str, Any]:
-    """The arguments of `amend`."""
-    changes: dict[str, Any] = {name: valid_fields[name] for name in _list_texts(valid_fields)}
-    keys = {name: valid_fields[name] for name in _list_keys(kind, valid_fields)}
+    """Build the arguments of `amend_record`."""
+    changes: dict[str, Any] = {}
+    for name in _list_texts(valid_fields):
+        changes[name] = valid_fields[name]
+    keys = _build_keys(kind, valid_fields)
+    if keys:
+        changes["keys"] = keys
+    outcome = valid_fields.get("outcome")
+    if outcome is not None:
+        reason = valid_fields.get("reason", "")
+        changes["outcome"] = Outcome(now, outcome, reason)
+    return changes
+
+
+def _build_keys(kind: str, valid_fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Build the changed keys of the header; None removes a key."""
+    keys: dict[str, Any] = {}
+    for name in _list_keys(kind, valid_fields):
+        keys[name] = valid_fields[name]
     if "affects" in valid_fields:
         keys["affects"] = valid_fields["affects"] or None
     if "guards" in valid_fields:
-        keys["guards"] = [guard.mapping for guard in valid_fields["guards"]] or None
-    if keys:
-        changes["keys"] = keys
-    if "outcome" in valid_fields:
-        changes["outcome"] = Outcome(now, valid_fields["outcome"], valid_fields.get("reason", ""))
-    return changes
+        mappings = [guard.mapping for guard in valid_fields["guards"]]
+        keys["guards"] = mappings or None
+    return keys
 
 
 def _list_texts(valid_fields: Mapping[str, Any]) -> list[str]:
@@ -245,24 +283,31 @@ def _list_texts(valid_fields: Mapping[str, Any]) -> list[str]:
 
 
 def _list_keys(kind: str, valid_fields: Mapping[str, Any]) -> list[str]:
-    """The keys of a header that are stated and that this type has."""
-    names = ("status", *(("metadata",) if kind == OBSERVATION else ()), "tags", *_LINKS)
+    """List the stated keys of a header that this type has."""
+    names = ["status"]
+    if kind == OBSERVATION:
+        names.append("metadata")
+    names += ["tags", *_LINKS]
     return [name for name in names if name in valid_fields]
 
 
 def _format_phrase(kind: str, valid_fields: Mapping[str, Any]) -> str:
-    """The change in a few words. Raises BadInput: there is none, or not for this type."""
+    """Describe the change in a few words.
+
+    Raises BadInput: there is none, or the type does not have a field.
+    """
+    _refuse_fields(kind, valid_fields)
     outcome = valid_fields.get("outcome")
     reason = valid_fields.get("reason", "")
-    _refuse_fields(kind, valid_fields)
-    phrases = []
+    phrases: list[str] = []
     if outcome is not None:
         phrases.append(f"{outcome}: {reason}" if reason else outcome)
-    phrases += [
-        valid_fields[name] if name == "status" else name for name in _list_keys(kind, valid_fields)
-    ]
+    for name in _list_keys(kind, valid_fields):
+        phrase = valid_fields[name] if name == "status" else name
+        phrases.append(phrase)
     if "affects" in valid_fields:
-        phrases.append(f"affects {', '.join(valid_fields['affects']) or 'nothing'}")
+        paths = ", ".join(valid_fields["affects"])
+        phrases.append(f"affects {paths or 'nothing'}")
     if "guards" in valid_fields:
         phrases.append("guards")
     phrases += [f"{name} revised" for name in _list_texts(valid_fields)]
@@ -276,11 +321,12 @@ def _format_phrase(kind: str, valid_fields: Mapping[str, Any]) -> str:
 
 
 def _refuse_fields(kind: str, valid_fields: Mapping[str, Any]) -> None:
-    """Refuse what only decisions have, and a reason of nothing."""
-    wrong_names = [name for name in _DECISION_FIELDS if name in valid_fields and kind != DECISION]
-    if wrong_names:
-        message = f"{fields.add_article(kind)} has no {wrong_names[0]}; only decisions do"
-        raise BadInput(message, field=wrong_names[0])
+    """Refuse decision fields of other types, and a reason without an outcome."""
+    if kind != DECISION:
+        for name in _DECISION_FIELDS:
+            if name in valid_fields:
+                article = fields.add_article(kind)
+                raise BadInput(f"{article} has no {name}; only decisions do", field=name)
     if valid_fields.get("reason") and "outcome" not in valid_fields:
         message = "a reason needs the outcome it explains"
         raise BadInput(message, "give outcome as well", field="outcome")

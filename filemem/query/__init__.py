@@ -1,4 +1,4 @@
-"""The pure part of a search: what a query says, what a filter passes, where a hit is placed."""
+"""The pure part of a search: reading queries, filters, scores, and the order of hits."""
 
 from filemem.query.filter import (
     TERM_BY_FIELD,

@@ -1,8 +1,7 @@
-"""Restrictions on a search: exact terms, a time span, a path. A restriction only ever narrows.
+"""Restrictions on a search: exact terms, a time span, a path.
 
-Several values of one field are alternatives; different fields must all hold. Values are compared
-whole, after `fold`; topics are topic keys (`filemem.record.topic_key`). Nothing here grows faster
-than its input.
+Several values of one field are alternatives; different fields must all match. Values are compared
+whole, after `fold_value`; topics are topic keys (`filemem.record.build_topic_key`).
 """
 
 import re
@@ -16,7 +15,7 @@ from filemem.chain import Node
 from filemem.record import DECISION, OUTCOMES, STATUSES, TYPES, build_topic_key, parse_outcome
 from filemem.record.visibility import Reader as Reader
 
-NO_MATCH = ("",)  # no record has an empty term, so this restriction lets nothing through
+NO_MATCH = ("",)  # no record has an empty term, so nothing matches
 
 # field of Filter -> key in a document's terms
 TERM_BY_FIELD: Mapping[str, str] = {
@@ -42,18 +41,22 @@ def fold_value(value: str) -> str:
     return unicodedata.normalize("NFC", value.strip()).casefold()
 
 
+def _parse_outcome_word(word: str) -> str:
+    return parse_outcome(word) or word
+
+
 class TermFormat(NamedTuple):
-    """How a value of a term is read, and the words that it may be; without any, all are."""
+    """How to read a value of a term, and the allowed words; without any, all are allowed."""
 
     parser: Callable[[str], str] = fold_value
     choices: tuple[str, ...] = ()
 
 
-# Terms that are not read as `Reading()`.
+# Terms that are not read as `TermFormat()`.
 TERM_FORMATS: Mapping[str, TermFormat] = {
     "type": TermFormat(choices=TYPES),
     "status": TermFormat(choices=STATUSES),
-    "outcome": TermFormat(lambda word: parse_outcome(word) or word, OUTCOMES),
+    "outcome": TermFormat(_parse_outcome_word, OUTCOMES),
     "topic": TermFormat(build_topic_key),
     **dict.fromkeys(("branch", "user", "run"), TermFormat(str.strip)),
 }
@@ -62,7 +65,7 @@ TERM_FORMATS: Mapping[str, TermFormat] = {
 class Filter(NamedTuple):
     """What a hit must satisfy; an empty field restricts nothing."""
 
-    types: tuple[str, ...] = ()  # as written, as most are; tags, agents, sessions, projects: folded
+    types: tuple[str, ...] = ()  # as written; tags, agents, sessions and projects are folded
     topics: tuple[str, ...] = ()  # topic keys
     tags: tuple[str, ...] = ()
     outcomes: tuple[str, ...] = ()
@@ -73,41 +76,61 @@ class Filter(NamedTuple):
     runs: tuple[str, ...] = ()
     sessions: tuple[str, ...] = ()
     projects: tuple[str, ...] = ()
-    since: int | None = None  # epoch milliseconds, as `until`; both inclusive
-    until: int | None = None
+    since: int | None = None  # epoch milliseconds, inclusive
+    until: int | None = None  # epoch milliseconds, inclusive
     path: str = ""  # a path or glob that the record's `affects` must touch
     live: bool = False  # only records that nothing supersedes
-    reader: Reader | None = None  # only records that this one may see
+    reader: Reader | None = None  # only records that this reader may see
 
     @property
     def exact_terms(self) -> dict[str, tuple[str, ...]]:
-        """The values of each exact field of the index, of which a record must have one."""
-        terms = ((name, getattr(self, field)) for field, name in TERM_BY_FIELD.items())
-        return {name: values for name, values in terms if values}
+        """The values of each exact field of the index, one of which a record must have."""
+        terms: dict[str, tuple[str, ...]] = {}
+        for field, name in TERM_BY_FIELD.items():
+            values = getattr(self, field)
+            if values:
+                terms[name] = values
+        return terms
 
 
 def merge_filters(a: Filter, b: Filter) -> Filter:
-    """Return the filter that passes what both pass; of two paths the later one counts."""
-    values = {name: _intersect_values(getattr(a, name), getattr(b, name)) for name in TERM_BY_FIELD}
+    """Return the filter for records that pass both; of two paths the later one counts."""
+    values: dict[str, tuple[str, ...]] = {}
+    for name in TERM_BY_FIELD:
+        values[name] = _intersect_values(getattr(a, name), getattr(b, name))
     return a._replace(
         **values,
-        since=max((time for time in (a.since, b.since) if time is not None), default=None),
-        until=min((time for time in (a.until, b.until) if time is not None), default=None),
+        since=_select_time(max, a.since, b.since),
+        until=_select_time(min, a.until, b.until),
         path=b.path or a.path,
         live=a.live or b.live,
         reader=a.reader or b.reader,
     )
 
 
+def _select_time(
+    select: Callable[[int, int], int], time: int | None, other: int | None
+) -> int | None:
+    """Select the stricter of two times; None restricts nothing."""
+    if time is None:
+        return other
+    if other is None:
+        return time
+    return select(time, other)
+
+
 def _intersect_values(values: tuple[str, ...], others: tuple[str, ...]) -> tuple[str, ...]:
     """Return the values that two restrictions allow; one without values allows all."""
-    if not values or not others:
-        return values or others
-    return tuple(value for value in values if value in others) or NO_MATCH
+    if not values:
+        return others
+    if not others:
+        return values
+    common_values = [value for value in values if value in others]
+    return tuple(common_values) or NO_MATCH
 
 
 def is_match(restriction: Filter, node: Node, *, is_live: bool) -> bool:
-    """Return whether a record passes, by its node: what no node says lets nothing through."""
+    """Return whether a record passes by its node; fields that no node has let nothing through."""
     if restriction.live and not is_live:
         return False
     if restriction.reader is not None and not restriction.reader.can_see(node.audience):
@@ -124,15 +147,20 @@ def _is_between(time: int, since: int | None, until: int | None) -> bool:
 
 
 def _get_term(node: Node, name: str) -> str | None:
+    """Return the value of an exact field; None if nodes of this type do not have it."""
     if name == "topic":
         return build_topic_key(node.topic)
-    if name == "status" and node.type != DECISION:
-        return None
-    return getattr(node, name) if name in ("type", "status", "outcome") else None
+    if name == "type":
+        return node.type
+    if name == "outcome":
+        return node.outcome
+    if name == "status" and node.type == DECISION:
+        return node.status
+    return None
 
 
 def has_overlap(affected: str, path: str) -> bool:
-    """Return whether a stated `affects` and a path meet.
+    """Return whether a stated `affects` and a path overlap.
 
     Either may be a glob or a folder of the other.
     """
@@ -142,76 +170,92 @@ def has_overlap(affected: str, path: str) -> bool:
 
 
 def is_inside_repository(path: str) -> bool:
-    """Whether a path or glob can be one of this repository: relative, not leading out of it."""
-    is_outside = path.startswith(("/", "~")) or "://" in path or (len(path) > 1 and path[1] == ":")
-    return bool(path.strip()) and not is_outside and ".." not in split_segments(path)
+    """Return whether a path or glob is relative and does not lead out of the repository."""
+    if not path.strip() or path.startswith(("/", "~")):
+        return False
+    has_drive = path[1:2] == ":"
+    return not has_drive and "://" not in path and ".." not in split_segments(path)
 
 
 def is_covered(pattern: str, path: str) -> bool:
     """Return whether `pattern` covers `path`: the same path, a folder above it, or a glob.
 
-    `*` and `?` stay within one folder, `**` crosses folders, and a pattern also covers all that is
+    `*` and `?` stay within one folder, `**` crosses folders, and a pattern also covers everything
     below what it matches. Time is at most the product of both lengths.
     """
     parts = split_segments(pattern)
     names = split_segments(path)
     if not parts or not names:
         return False
-    # reached: how many names the pattern read so far may have consumed
-    positions = {0}
+    counts = {0}  # how many names the parts so far may match
     for part in parts:
         if part == "**":
-            positions = set(range(min(positions), len(names) + 1))
-        else:
-            glob = part.replace("[", "[[]")  # a bracket is one in a path
-            positions = {
-                at + 1 for at in positions if at < len(names) and fnmatchcase(names[at], glob)
-            }
-        if not positions:
+            counts = set(range(min(counts), len(names) + 1))
+            continue
+        glob = part.replace("[", "[[]")  # a bracket is a plain character
+        next_counts = set[int]()
+        for count in counts:
+            if count < len(names) and fnmatchcase(names[count], glob):
+                next_counts.add(count + 1)
+        if not next_counts:
             return False
+        counts = next_counts
     return True
 
 
 @lru_cache(maxsize=65_536)
 def is_included(globs: tuple[str, ...], path: str) -> bool:
-    """Return whether one of some globs covers a path, and none that begins with `!` does."""
-    is_inside = any(_is_covered_quickly(glob, path) for glob in globs if not glob.startswith("!"))
-    return is_inside and not any(
-        _is_covered_quickly(glob[1:], path) for glob in globs if glob.startswith("!")
-    )
+    """Return whether a path is covered by one of some globs, and by none that begins with `!`."""
+    is_inside = False
+    for glob in globs:
+        if glob.startswith("!"):
+            if _is_covered_quickly(glob[1:], path):
+                return False
+        elif not is_inside:
+            is_inside = _is_covered_quickly(glob, path)
+    return is_inside
 
 
 def _is_covered_quickly(glob: str, path: str) -> bool:
-    """Return what `affects_match` does, sooner: a path holds all that a glob spells out."""
+    """Answer `is_covered` faster: first look for the literal parts of the glob in the path."""
     start, pieces = _split_literals(glob)
-    can_match = path.startswith(start) and all(piece in path for piece in pieces)
-    return can_match and is_covered(glob, path)
+    if not path.startswith(start) or not all(piece in path for piece in pieces):
+        return False
+    return is_covered(glob, path)
 
 
 @lru_cache(maxsize=1024)
 def _split_literals(glob: str) -> tuple[str, tuple[str, ...]]:
-    """Return what a path must begin with, and what it must hold."""
-    return get_literal_prefix(glob), tuple(re.split(r"[*?/]+", "/".join(split_segments(glob))))
+    """Return what a path must begin with, and the parts that it must contain."""
+    pieces = re.split(r"[*?/]+", "/".join(split_segments(glob)))
+    return get_literal_prefix(glob), tuple(pieces)
 
 
 def get_literal_prefix(pattern: str) -> str:
-    """The part of a path or glob before its first wildcard: what holds all that it can match."""
-    parts = split_segments(pattern)
-    literal_count = next(
-        (at for at, part in enumerate(parts) if "*" in part or "?" in part), len(parts)
-    )
-    return "/".join(parts[:literal_count])
+    """Return a path or glob up to its first segment with a wildcard."""
+    literal_parts: list[str] = []
+    for part in split_segments(pattern):
+        if "*" in part or "?" in part:
+            break
+        literal_parts.append(part)
+    return "/".join(literal_parts)
 
 
 def split_segments(path: str) -> list[str]:
-    """The parts of a path or glob that say something: `src/../x` is `x`.
+    """Split a path or glob and normalize it: `src/../x` is `x`.
 
-    A `..` stays if it takes back nothing known.
+    A `..` stays if the segment before it is unknown.
     """
     parts: list[str] = []
     for name in path.strip().replace("\\", "/").split("/"):
-        if name == ".." and parts and parts[-1] != ".." and not {"*", "?"} & set(parts[-1]):
+        if name in ("", "."):
+            continue
+        if name == ".." and parts and _is_literal_name(parts[-1]):
             parts.pop()
-        elif name not in ("", "."):
+        else:
             parts.append(name)
     return parts
+
+
+def _is_literal_name(part: str) -> bool:
+    return part != ".." and "*" not in part and "?" not in part

@@ -1,5 +1,6 @@
-"""One result, as every surface gets it, and an answer of several."""
+"""Results of a search, as every interface returns them."""
 
+import copy
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -11,61 +12,62 @@ FRESH = "fresh"
 CHANGED = "changed"
 MISSING = "missing"
 UNKNOWN = "unknown"
-WEAK_SHARE = 0.5  # of the score of the best: what has less is counted, not shown, unless asked for
-OUTGROWN_SHARE = (
-    0.5  # a file that keeps less of itself is another: by this Git finds renames (diff -M)
-)
+WEAK_SHARE = 0.5  # share of the best score below which hits are only counted by default
+OUTGROWN_SHARE = 0.5  # as the similarity by which Git finds renames (diff -M)
 
 
 class Provenance(NamedTuple):
-    """Who wrote a record, from Git; `commit` is empty while nothing is committed."""
+    """Who wrote a record, from Git; `commit` is empty until it is committed."""
 
     author: str = ""
-    agent: str = ""  # the program that wrote it, as the record or the commit says
-    commit: str = ""  # the commit that brought it, with its `date` in epoch milliseconds
-    date: int | None = None
-    branch: str = ""  # that is checked out
+    agent: str = ""  # the program that wrote it, from the record or the commit
+    commit: str = ""  # the commit that added it
+    date: int | None = None  # of that commit, epoch milliseconds
+    branch: str = ""  # the branch that is checked out
     default: str = ""  # the default branch, "" if there is none
-    merged: bool | None = None  # whether the default branch has it; None if that is not known
-    landed: int | None = None  # since when, epoch milliseconds; None if that is not known
-    reviewers: tuple[str, ...] = ()  # whom the trailers of that commit name, as `co_authors`
-    co_authors: tuple[str, ...] = ()
-    edits: tuple[Any, ...] = ()  # the newest commits that changed it since, oldest first
+    merged: bool | None = None  # whether the default branch has it; None if unknown
+    landed: int | None = None  # when it came there, epoch milliseconds; None if unknown
+    reviewers: tuple[str, ...] = ()  # from the trailers of the commit
+    co_authors: tuple[str, ...] = ()  # from the trailers of the commit
+    edits: tuple[Any, ...] = ()  # the newest commits that changed it, oldest first
 
 
 class Drift(NamedTuple):
-    """How the governed files stand."""
+    """How the files that a decision governs have changed since it."""
 
-    verdict: str  # fresh, changed, missing or unknown, then with the `reason`
-    changed: tuple[str, ...] = ()  # under their names of today; `missing`: files that are gone
-    missing: tuple[str, ...] = ()
-    files: int = 0  # how many there are, or were
-    since: str = ""  # the commit by which the decision landed
-    reason: str = ""
+    verdict: str  # fresh, changed, missing or unknown
+    changed: tuple[str, ...] = ()  # paths, by their current names
+    missing: tuple[str, ...] = ()  # paths of deleted files
+    files: int = 0  # the number of governed files, deleted ones included
+    since: str = ""  # the commit that added the decision
+    reason: str = ""  # why the verdict is unknown
 
     @property
     def has_drifted(self) -> bool:
-        """Whether anything is not what it was."""
+        """Whether governed code has changed or is missing."""
         return self.verdict in (CHANGED, MISSING)
 
     @property
     def is_outgrown(self) -> bool:
-        """Whether code left a decision behind: a path that it states is gone, or half its files."""
-        return self.verdict == MISSING or (
-            self.has_drifted and len(self.missing) >= OUTGROWN_SHARE * self.files
-        )
+        """Whether a stated path is missing, or at least half of the files."""
+        if self.verdict == MISSING:
+            return True
+        return self.has_drifted and len(self.missing) >= OUTGROWN_SHARE * self.files
 
     def __str__(self) -> str:
         if self.verdict in (FRESH, UNKNOWN):
-            return ": ".join(filter(None, (self.verdict, self.reason)))
-        has_missing = self.verdict == MISSING
-        touched_count = len(self.missing) if has_missing else len(self.changed) + len(self.missing)
-        changed_note = f", {len(self.changed)} changed" if has_missing and self.changed else ""
-        return f"{self.verdict} ({touched_count} of {self.files} file{'s'[: self.files - 1]}{changed_note})"
+            return f"{self.verdict}: {self.reason}" if self.reason else self.verdict
+        changed_count = len(self.changed)
+        missing_count = len(self.missing)
+        unit = "file" if self.files == 1 else "files"
+        if self.verdict == CHANGED:
+            return f"{CHANGED} ({changed_count + missing_count} of {self.files} {unit})"
+        note = f", {changed_count} changed" if changed_count else ""
+        return f"{MISSING} ({missing_count} of {self.files} {unit}{note})"
 
 
 class Evidence(NamedTuple):
-    """What history says came of a decision."""
+    """A sign in the history of how a decision turned out."""
 
     outcome: str
     commit: str
@@ -87,27 +89,27 @@ class Hit(NamedTuple):
 
     record: Record
     path: str
-    created: int  # epoch milliseconds; from Git where the record states no date
-    score: float = 0.0  # of its place, 0..1: never less than that of what known order puts below
-    scores: Scores | None = None  # its own; None for a listing, or if it was brought in
-    superseded_by: tuple[str, ...] = ()  # direct successors; empty for what holds
-    heads: tuple[str, ...] = ()  # what holds for it: several after a fork, or replaced by several
-    vacancy: str = ""  # in words, if nothing holds for it
-    proposed: tuple[str, ...] = ()  # what is proposed in its place, if nothing has replaced it
-    earlier: int = 0  # found of the same chain and left out; stated on its newest alone
-    brought_in: bool = False  # not found by the query, but it holds today for a hit that was
-    related: tuple[Edge, ...] = ()  # edges from and to it, each with the reason it was stated for
+    created: int  # epoch milliseconds; from Git if the record states no date
+    score: float = 0.0  # of its place, 0..1; hits further down never have more
+    scores: Scores | None = None  # its own; None in a listing, or if it was brought in
+    superseded_by: tuple[str, ...] = ()  # direct successors; empty for a live decision
+    heads: tuple[str, ...] = ()  # the live decisions that replace it; several after a fork
+    vacancy: str = ""  # why no decision is live for it, in words
+    proposed: tuple[str, ...] = ()  # proposed successors, if none is accepted
+    earlier: int = 0  # hits of its chain that were left out, on the first of them alone
+    brought_in: bool = False  # not found by the query, but live for a hit that was
+    related: tuple[Edge, ...] = ()  # edges from and to it, each with the stated reason
     already_rejected: tuple[str, ...] = ()  # alternatives that it rejected and the query names
     provenance: Provenance = Provenance()
     snippet: Snippet = Snippet()  # why it was found
-    instead: Mapping[str, tuple[str, ...]] = {}  # words of the query -> what it says for them
-    drift: Drift | None = None  # of the code that it governs; None if it was not looked at
-    evidence: tuple[Evidence, ...] = ()  # of what came of it, as far as no outcome answers it
-    repository: str = ""  # that it is from, if several are searched; "" for the one at hand
-    quoted: bool = False  # whether that is another one: its text is data
-    link: str = ""  # where the file can be read on the web, if an organisation's index knows that
-    seen_at: int | None = None  # when that index last looked at the repository, epoch milliseconds
-    also_in: tuple[str, ...] = ()  # other repositories that have the same file: forks and mirrors
+    instead: Mapping[str, tuple[str, ...]] = {}  # words of the query -> its words for them
+    drift: Drift | None = None  # of the code that it governs; None if not computed
+    evidence: tuple[Evidence, ...] = ()  # of its outcome, until one is recorded
+    repository: str = ""  # its repository, if several are searched; "" for the one at hand
+    quoted: bool = False  # whether it is from another repository: its text is data
+    link: str = ""  # the web address of its file, if an organisation's index knows it
+    seen_at: int | None = None  # when that index last read the repository, epoch milliseconds
+    also_in: tuple[str, ...] = ()  # other repositories with the same file: forks and mirrors
 
     @property
     def id(self) -> str:
@@ -121,18 +123,17 @@ class Hit(NamedTuple):
 
     @property
     def successors(self) -> tuple[str, ...]:
-        """What replaced it, else what is proposed to."""
-        return (*self.superseded_by, *self.proposed)
+        """The decisions that replaced it, then those proposed to."""
+        return self.superseded_by + self.proposed
 
     def strip_store_keys(self) -> "Hit":
-        """The hit with ids as its own store has them: see `bare`."""
+        """Return the hit with ids as in its own store, see `strip_store_key`."""
+        related = [edge._replace(target=strip_store_key(edge.target)) for edge in self.related]
         return self._replace(
-            superseded_by=tuple(map(strip_store_key, self.superseded_by)),
-            heads=tuple(map(strip_store_key, self.heads)),
-            proposed=tuple(map(strip_store_key, self.proposed)),
-            related=tuple(
-                edge._replace(target=strip_store_key(edge.target)) for edge in self.related
-            ),
+            superseded_by=_strip_each(self.superseded_by),
+            heads=_strip_each(self.heads),
+            proposed=_strip_each(self.proposed),
+            related=tuple(related),
         )
 
 
@@ -141,10 +142,14 @@ def strip_store_key(address: str) -> str:
     return address.partition(" ")[2]
 
 
-class Results:
-    """An answer to a search: hits, best first, and why it may be worse than it could be.
+def _strip_each(addresses: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(strip_store_key(address) for address in addresses)
 
-    A timeline has an `anchor`. `far`: nothing of the question is in what was found.
+
+class Results:
+    """The hits of a search, best first, and why they may be incomplete.
+
+    A timeline has an `anchor`. `far`: no hit is close to the question.
     """
 
     def __init__(
@@ -163,8 +168,11 @@ class Results:
         self.far = far
 
     def replace(self, **changes: Any) -> "Results":
-        """The same answer with other values."""
-        return Results(**{**vars(self), **changes})
+        """Return a copy with other values."""
+        results = copy.copy(self)
+        for name, value in changes.items():
+            setattr(results, name, value)
+        return results
 
     def __iter__(self) -> Iterator[Hit]:
         return iter(self.hits)
@@ -174,7 +182,7 @@ class Results:
 
 
 class RecordLabel(NamedTuple):
-    """What people know a record by."""
+    """The title and path of a record."""
 
     title: str
     path: str

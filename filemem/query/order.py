@@ -1,14 +1,13 @@
-"""Known order: what the history of decisions says about the places of hits, whatever their scores.
+"""Known order: the places of hits by the history of decisions, whatever their scores.
 
-Rule: a superseded decision never stands above the decision that holds instead of it. The hits of
-one chain stand together at the place of the best of them: what holds today first (brought in if the
-query did not find it), the newest of what led there after it, three in all; what is left out is
-counted. A decision whose status is not understood stands behind all else. Everything else keeps its
-place.
+A superseded decision never stands above the live decision that replaces it. The hits of one chain
+stand together at the place of the best of them: live decisions first (brought in if the query did
+not find them), then the newest others, three in all; the rest is counted. Decisions with a status
+that is not understood come last. Everything else keeps its place.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -23,11 +22,9 @@ class Placement(NamedTuple):
     """One place in the answer."""
 
     id: str  # the record
-    scored: (
-        ScoredCandidate | None
-    )  # None where it holds for a record that was found: the caller loads it
-    earlier: int = 0  # found of the same chain and left out; stated on its newest alone
-    chain_score: float = 0.0  # the score of the best found of its chain
+    scored: ScoredCandidate | None  # None for a live decision that the query did not find
+    earlier: int = 0  # hits of the chain that were left out, on its first place alone
+    chain_score: float = 0.0  # the best score in its chain
 
 
 def arrange_hits(
@@ -35,29 +32,39 @@ def arrange_hits(
     facts: Mapping[str, Facts],
     *,
     unclear_ids: Collection[str] = (),
-    can_bring: Callable[[str], bool] = lambda _: True,
-    can_show: Callable[[str], bool] = lambda _: True,
+    hidden_ids: Collection[str] = (),
+    unwanted_heads: Collection[str] = (),
     limit: int | None = None,
 ) -> tuple[Placement, ...]:
-    """Return the places of an answer, best first.
+    """Put the hits of a search in order, best first.
 
-    `scored` has each record once, `facts` are those of the decisions among them. `unclear` are
-    those whose status is not understood. `may_bring`: whether a head that was not found satisfies
-    the filter. `may_show`: whether what was found is for more than to lead to what holds.
+    Args:
+        scored: the candidates, each record once.
+        facts: how the decisions among them stand in their chains.
+        unclear_ids: decisions whose status is not understood.
+        hidden_ids: candidates that only lead to live decisions and are not shown.
+        unwanted_heads: live decisions outside the filter, not to be brought in.
+        limit: the maximum number of places.
     """
-    by_id = {row.id: row for row in sorted(scored, key=attrgetter("rank"))}
-    last_ids = [node for node in by_id if node in unclear_ids and can_show(node)]
+    ranked = sorted(scored, key=attrgetter("rank"))
+    scored_by_id = {row.id: row for row in ranked}
     placements: list[Placement] = []
-    for group in _group_by_chain(by_id, facts):
+    for group in _group_by_chain(scored_by_id, facts):
         if limit is not None and len(placements) >= limit:
             break
-        members = {node: facts.get(node, NO_FACTS) for node in group}
-        placements += _place_chain(members, by_id, unclear_ids, can_bring, can_show)
-    least_score = min((place.chain_score for place in placements), default=1.0)
-    placements += [
-        Placement(node, by_id[node], 0, min(least_score, by_id[node].scores.final))
-        for node in last_ids
-    ]
+        members = {id_: facts.get(id_, NO_FACTS) for id_ in group}
+        placements += _place_chain(
+            members,
+            scored_by_id,
+            unclear_ids=unclear_ids,
+            hidden_ids=hidden_ids,
+            unwanted_heads=unwanted_heads,
+        )
+    least_score = min((placement.chain_score for placement in placements), default=1.0)
+    for row in ranked:
+        if row.id in unclear_ids and row.id not in hidden_ids:
+            score = min(least_score, row.scores.final)
+            placements.append(Placement(row.id, row, chain_score=score))
     return tuple(placements[:limit])
 
 
@@ -66,52 +73,77 @@ def is_unclear(node: Node) -> bool:
     return node.type == DECISION and node.status == UNKNOWN
 
 
-def _group_by_chain(nodes: Iterable[str], facts: Mapping[str, Facts]) -> list[list[str]]:
-    """Put together what shares a topic or a head; groups and members stay in order."""
-    leader: dict[str, str] = {}
-
-    def find_leader(name: str) -> str:
-        while leader.setdefault(name, name) != name:
-            leader[name] = name = leader[leader[name]]
-        return name
-
-    for node in nodes:
-        for other in facts.get(node, NO_FACTS).shared_keys:
-            if other != node:
-                leader[find_leader(other)] = find_leader(node)
+def _group_by_chain(ids: Collection[str], facts: Mapping[str, Facts]) -> list[list[str]]:
+    """Group records that share a topic or a head; groups and members keep their order."""
+    leaders: dict[str, str] = {}
+    for id_ in ids:
+        leaders.setdefault(id_, id_)
+        for key in facts.get(id_, NO_FACTS).shared_keys:
+            leaders.setdefault(key, key)
+            leaders[_find_leader(leaders, key)] = _find_leader(leaders, id_)
     groups: dict[str, list[str]] = defaultdict(list)
-    for node in nodes:
-        groups[find_leader(node)].append(node)
+    for id_ in ids:
+        groups[_find_leader(leaders, id_)].append(id_)
     return list(groups.values())
+
+
+def _find_leader(leaders: dict[str, str], name: str) -> str:
+    """Follow the links of a name to its end; shorten the path on the way."""
+    while leaders[name] != name:
+        leaders[name] = leaders[leaders[name]]
+        name = leaders[name]
+    return name
 
 
 def _place_chain(
     members: Mapping[str, Facts],
-    by_id: Mapping[str, ScoredCandidate],
+    scored_by_id: Mapping[str, ScoredCandidate],
+    *,
     unclear_ids: Collection[str],
-    can_bring: Callable[[str], bool],
-    can_show: Callable[[str], bool],
+    hidden_ids: Collection[str],
+    unwanted_heads: Collection[str],
 ) -> list[Placement]:
+    """Place the live decisions of a chain, then the newest others; count what is left out."""
     live_ids = _list_live(members)
-    visible_ids = [node for node in members if can_show(node)]
-    heads = [node for node in visible_ids if node in live_ids]
-    missing_heads = [node for node in live_ids if node not in by_id and can_bring(node)]
-    heads += missing_heads[: max(0, MAX_PER_CHAIN - len(heads))]
-    other_ids = [node for node in visible_ids if node not in live_ids and node not in unclear_ids]
-    other_ids.sort(key=lambda node: by_id[node].created, reverse=True)
-    kept_ids = other_ids[: max(0, MAX_PER_CHAIN - len(heads))]
-    omitted_count = len(other_ids) - len(kept_ids)
-    chain_score = by_id[next(iter(members))].scores.final
-    placements = [
-        Placement(node, by_id.get(node), chain_score=chain_score) for node in (*heads, *kept_ids)
-    ]
-    return [place._replace(earlier=omitted_count) for place in placements[:1]] + placements[1:]
+    placed_ids: list[str] = []
+    others: list[ScoredCandidate] = []
+    for id_ in members:
+        if id_ in hidden_ids:
+            continue
+        if id_ in live_ids:
+            placed_ids.append(id_)
+        elif id_ not in unclear_ids:
+            others.append(scored_by_id[id_])
+    for id_ in live_ids:
+        is_missing = id_ not in scored_by_id and id_ not in unwanted_heads
+        if is_missing and len(placed_ids) < MAX_PER_CHAIN:
+            placed_ids.append(id_)
+    others.sort(key=attrgetter("created"), reverse=True)
+    free_count = max(0, MAX_PER_CHAIN - len(placed_ids))
+    placed_ids += [row.id for row in others[:free_count]]
+    return _build_placements(placed_ids, members, scored_by_id, len(others[free_count:]))
+
+
+def _build_placements(
+    placed_ids: Iterable[str],
+    members: Iterable[str],
+    scored_by_id: Mapping[str, ScoredCandidate],
+    omitted_count: int,
+) -> list[Placement]:
+    """Build the places of a chain, all with its best score."""
+    chain_score = max(scored_by_id[id_].scores.final for id_ in members)
+    placements: list[Placement] = []
+    for id_ in placed_ids:
+        earlier = 0 if placements else omitted_count
+        placements.append(Placement(id_, scored_by_id.get(id_), earlier, chain_score))
+    return placements
 
 
 def _list_live(members: Mapping[str, Facts]) -> Collection[str]:
     """Return the heads of decisions in order, and every head of a forked topic."""
     live_ids: dict[str, None] = {}
-    for node, facts in members.items():
-        if node in facts.heads or facts.superseded_by:
-            live_ids.update(dict.fromkeys((*facts.heads, *facts.forked_heads)))
+    for id_, facts in members.items():
+        if id_ in facts.heads or facts.superseded_by:
+            for head in facts.heads + facts.forked_heads:
+                live_ids[head] = None
     return live_ids

@@ -1,14 +1,15 @@
-"""What a candidate is worth, as parts on 0..1 and their weighted mean.
+"""The score of a candidate: parts on 0..1 and their weighted mean.
 
-Rule: no part depends on the tail of a result list. The keyword part is relative to the best of this
-query, the meaning parts are cosines as they are; so the same record gets nearly the same score
-whatever else was found.
+No part depends on the tail of a result list. The keyword part is relative to the best of this
+query, the meaning parts are plain cosines; so a record gets nearly the same score whatever else was
+found.
 """
 
 import math
 import re
 from collections.abc import Container, Iterable, Sequence
 from functools import lru_cache
+from itertools import islice
 from operator import attrgetter, mul
 from typing import NamedTuple
 
@@ -33,33 +34,33 @@ HYBRID = Weights(keyword=0.35, vector=0.60, title=0.10, wording=0.30, recency=0.
 KEYWORD_ONLY = Weights(keyword=1.0)
 MEANING_ONLY = Weights(keyword=0.0, vector=0.60, title=0.10, wording=0.30)
 
-# A checkpoint holds the words of all that was in the works; what was decided should come first.
+# A checkpoint has the words of all work in progress; decisions should come before it.
 LESSER_FACTOR = 0.5
 
-# Where a record is as likely about the question as not, and how fast that turns.
+# The mean of cosines at which a record is as likely relevant as not, and the slope there.
 EVEN_POINT = 0.42
 STEEPNESS = 12.0
 
-# Share of a query's words, by weight, that a full match has: else "use" alone makes one.
+# Share of a query's words, by weight, in a full match: else "use" alone would be one.
 FULL_MATCH_SHARE = 0.5
 
-# The most that several words are worth if no vector says that the same is meant.
+# The highest score of several words without a vector.
 WORDS_ONLY_LIMIT = 0.94
 
-FEW_RECORDS = 3  # records that hold a word that is asked for alone
+FEW_RECORDS = 3  # records with a word that separates them from the others
 
 HALF_LIFE = 180 * 86_400_000  # milliseconds after which recency is worth half
 
 
 class Candidate(NamedTuple):
-    """What retrieval puts forward."""
+    """A record that retrieval nominates."""
 
     node: Node
     blob: str
     keyword: float = 0.0  # the raw BM25 score; 0 if no word matched
-    cosine: float | None = None  # of the best passage; None without a vector, as of the title
+    cosine: float | None = None  # of the best passage; None without a vector
     title_cosine: float | None = None
-    wording: float | None = None  # how well its likest words meet the query's, if compared
+    wording: float | None = None  # similarity of its words to the query's; None if not compared
     facts: Facts = NO_FACTS
 
     @property
@@ -98,7 +99,7 @@ class ScoredCandidate(NamedTuple):
 
 
 class _Scale(NamedTuple):
-    """What the candidates of one query are measured by: weights, and the best among them."""
+    """The weights for the candidates of one query, and the best values among them."""
 
     weights: Weights
     keyword: float
@@ -119,28 +120,44 @@ def score_candidates(
 ) -> tuple[ScoredCandidate, ...]:
     """Return the candidates with scores, best first.
 
-    `candidates` are what words and vectors found, each record once. `recency`: whether age counts.
-    `weights`: HYBRID by default, and KEYWORD_ONLY if no candidate has a cosine. `lesser` are ids of
-    records whose worth counts LESSER. `whole` is the BM25 of a record with every word; the best
-    must have half of it to count in full. A single `word` that tells FEW records from the others
-    puts them first, in the upper half of the scale: a name that was typed is meant, however near
-    in meaning other texts are.
+    Args:
+        candidates: what words and vectors found, each record once.
+        now: the time in epoch milliseconds.
+        recency: whether age counts.
+        weights: HYBRID by default, and KEYWORD_ONLY if no candidate has a cosine.
+        lesser_ids: records whose score is multiplied by LESSER_FACTOR.
+        full_score: the BM25 of a record with every word; the best must have half of it to count in
+            full.
+        is_word: whether the query is a single word. If it separates a few records from the others,
+            they come first, in the upper half of the scale: a name that was typed is meant, however
+            near in meaning other texts are.
     """
     rows = list(candidates)
     scale = _build_scale(rows, weights, recency=recency, full_score=full_score, is_word=is_word)
-    total = sum(scale.weights)
-    is_few = 0 < sum(row.keyword > 0 for row in rows) <= FEW_RECORDS
+    matching_count = sum(row.keyword > 0 for row in rows)
+    is_few = 0 < matching_count <= FEW_RECORDS
     is_name = is_word and is_few and scale.weights.keyword > 0
     scored: list[ScoredCandidate] = []
     for row in rows:
-        parts = _compute_parts(row, scale, _compute_node_recency(row.node, now) if recency else 0.0)
-        final = min(1.0, sum(map(mul, scale.weights, parts)) / total)
-        if row.node.id in lesser_ids:
+        node = row.node
+        node_recency = _compute_node_recency(node, now) if recency else 0.0
+        parts = _compute_parts(row, scale, node_recency)
+        final = min(1.0, _compute_mean(scale.weights, parts))
+        if node.id in lesser_ids:
             final *= LESSER_FACTOR
         if is_name:
-            final = final / 2 + (0.5 if row.keyword > 0 else 0.0)
-        scored.append(ScoredCandidate(row.node.id, row.node.created, Scores(*parts, final)))
-    return tuple(sorted(scored, key=attrgetter("rank")))
+            final = final / 2
+            if row.keyword > 0:
+                final += 0.5
+        scored.append(ScoredCandidate(node.id, node.created, Scores(*parts, final)))
+    scored.sort(key=attrgetter("rank"))
+    return tuple(scored)
+
+
+def _compute_mean(weights: Weights, parts: Iterable[float]) -> float:
+    """Return the weighted mean of the parts of a score."""
+    total: float = sum(map(mul, weights, parts))
+    return total / sum(weights)
 
 
 def _build_scale(
@@ -158,16 +175,20 @@ def _build_scale(
         best_possible = FULL_MATCH_SHARE * full_score
     elif is_word or not full_score:
         best_possible = full_score
-    else:  # one word that a sentence shares with a record makes no full match
+    else:  # one word in common with a sentence is not a full match
         best_possible = max(full_score, best_keyword / WORDS_ONLY_LIMIT)
+    selected_weights = _select_weights(
+        weights,
+        has_cosines=bool(cosines),
+        has_wordings=bool(wordings),
+        recency=recency,
+    )
     return _Scale(
-        _select_weights(
-            weights, has_cosines=bool(cosines), has_wordings=bool(wordings), recency=recency
-        ),
-        max(best_keyword, best_possible) or 1.0,
-        _clamp_cosine(max(cosines, default=0.0)),
-        _clamp_cosine(max(wordings, default=0.0)),
-        _clamp_cosine(min(wordings, default=0.0)),
+        weights=selected_weights,
+        keyword=max(best_keyword, best_possible) or 1.0,
+        cosine=_clamp_cosine(max(cosines, default=0.0)),
+        best_wording=_clamp_cosine(max(wordings, default=0.0)),
+        least_wording=_clamp_cosine(min(wordings, default=0.0)),
     )
 
 
@@ -188,8 +209,8 @@ _Parts = tuple[float, float, float, float, float]
 def _compute_parts(row: Candidate, scale: _Scale, recency: float) -> _Parts:
     """Return the parts of a score, in the order of Weights.
 
-    A record not yet embedded is judged by its words on this query's scale, or a fresh save would
-    sink.
+    A record without a vector is scored by its words on the scale of this query; else a new save
+    would come last.
     """
     keyword = row.keyword / scale.keyword
     if row.cosine is None:
@@ -205,39 +226,46 @@ def _compute_parts(row: Candidate, scale: _Scale, recency: float) -> _Parts:
 
 
 def compute_relevance(scores: Scores) -> float:
-    """How likely a record is about the question, 0..1, whatever else was found: see `likely`.
+    """Return how likely a record is about the question, 0..1, see `compute_likelihood`.
 
-    Only the parts that are cosines count: the keyword part is relative to the best of its query,
-    which may be far off.
+    It does not depend on other results. Only the cosines count: the keyword part is relative to the
+    best record of the query, which may be far off.
     """
-    if not scores.vector and not scores.wording:  # no vectors: the words are all there is to go by
+    if not scores.vector and not scores.wording:  # without vectors only the words are known
         return scores.keyword
-    return compute_likelihood(sum(map(mul, MEANING_ONLY, scores)) / sum(MEANING_ONLY))
+    parts = scores[: len(MEANING_ONLY)]
+    return compute_likelihood(_compute_mean(MEANING_ONLY, parts))
 
 
 def compute_likelihood(meaning: float) -> float:
-    """Put a mean of cosines on the scale of users' thresholds: a logistic curve, .5 at EVEN.
+    """Put a mean of cosines on a scale of 0..1: a logistic curve, .5 at EVEN_POINT.
 
     Measured on two retrieval sets with the bundled model: relevant records have a mean of .40 to
     .80 (median .58), the best record for a question about something else .17 to .44 (median .30).
     """
-    return 1.0 / (1.0 + math.exp(-STEEPNESS * (meaning - EVEN_POINT)))
+    exponent = -STEEPNESS * (meaning - EVEN_POINT)
+    return 1.0 / (1.0 + math.exp(exponent))
 
 
-# What is quickly known of a candidate: keyword, cosine and title_cosine.
+# The quickly known scores of a candidate: keyword, cosine and title_cosine.
 QuickScores = tuple[float, float | None, float | None]
 
 
 def list_best_positions(parts: Sequence[QuickScores], limit: int) -> list[int]:
-    """Return the places of the best candidates."""
-    best_keyword = max([keyword for keyword, _, _ in parts], default=0.0) or 1.0
-    best_cosine = max([cosine for _, cosine, _ in parts if cosine is not None], default=0.0)
+    """Return the positions of the best candidates, by an estimate of their scores."""
+    keywords = [keyword for keyword, _, _ in parts]
+    cosines = [cosine for _, cosine, _ in parts if cosine is not None]
+    best_keyword = max(keywords, default=0.0) or 1.0
+    best_cosine = max(cosines, default=0.0)
 
     def estimate_score(position: int) -> float:
         keyword, cosine, title = parts[position]
-        vector = keyword / best_keyword * best_cosine if cosine is None else cosine
-        closeness = HYBRID.title * (vector if title is None else title)
-        closeness = (HYBRID.vector + HYBRID.wording) * vector + closeness
+        vector = cosine
+        if vector is None:
+            vector = keyword / best_keyword * best_cosine
+        title_vector = vector if title is None else title
+        meaning = (HYBRID.vector + HYBRID.wording) * vector
+        closeness = meaning + HYBRID.title * title_vector
         return HYBRID.keyword * keyword / best_keyword + closeness
 
     return sorted(range(len(parts)), key=estimate_score, reverse=True)[:limit]
@@ -249,7 +277,7 @@ def compute_recency(created: int, now: int) -> float:
 
 
 def _compute_node_recency(node: Node, now: int) -> float:
-    """What a record's age is worth: a decision has none, it holds until it is superseded."""
+    """Return the recency of a record; a decision does not age, it is live until superseded."""
     return 1.0 if node.type == DECISION else compute_recency(node.created, now)
 
 
@@ -260,21 +288,24 @@ def _clamp_cosine(cosine: float) -> float:
 
 
 MAX_WORDS = 2_000  # of each text; more does not change the answer
-_STEM_LENGTH = 6  # letters; what is beyond them is taken for an ending
+_STEM_LENGTH = 6  # letters; the rest counts as an ending
 
 
 def compute_topicality(question: str, topic: str) -> float:
-    """How far a question is about a topic by its name, 0..1: the share of words in common."""
+    """Return how far a question is about a topic, 0..1, by the share of words in common."""
     words = _split_stems(question.replace("_", " "))
     names = _split_stems(topic.replace("_", " "))
-    return 2 * len(words & names) / ((len(words) + len(names)) or 1)
+    word_count = len(words) + len(names)
+    if not word_count:
+        return 0.0
+    return 2 * len(words & names) / word_count
 
 
 @lru_cache(maxsize=4)  # a text is compared with several
 def _split_stems(text: str) -> frozenset[str]:
-    words = (match.group().casefold() for match in re.finditer(r"\w+", text))
-    return frozenset(
-        word[:_STEM_LENGTH]
-        for word, _ in zip(words, range(MAX_WORDS), strict=False)
-        if word not in COMMON_WORDS
-    )
+    stems = set[str]()
+    for match in islice(re.finditer(r"\w+", text), MAX_WORDS):
+        word = match.group().casefold()
+        if word not in COMMON_WORDS:
+            stems.add(word[:_STEM_LENGTH])
+    return frozenset(stems)

@@ -1,7 +1,7 @@
-"""Parts of texts that are shown: the fragment that says why a hit was found, what is worth quoting.
+"""Fragments of texts to show: why a hit was found, and what is worth quoting.
 
-Rule: every function reads its text once. Likeness of words is a rough stem (`cached` shows for
-`caching`), good enough to point at, never used to decide what is found.
+Every function reads its text once. Words are compared by a rough stem (`cached` matches `caching`),
+good enough for highlights, never used to decide what is found.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Ranges = tuple[tuple[int, int], ...]
 
 _WORD = re.compile(r"\w+")
 _HEADING = r"#{1,6}[ \t]+(.*?)[ \t#:]*$"
-# Headings of every record of a kind: they say nothing of this one.
+# Headings that every record of a kind has.
 _USUAL_HEADINGS = frozenset(SECTION_KINDS) | {
     "context and problem statement",
     "problem statement",
@@ -35,7 +35,9 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)*[.)]?\s+")
 _TABLE_RULE = re.compile(r"[ \t]*\|(?:[ \t]*:?-+:?[ \t]*\|?)+[ \t]*")
 _SHOWN_FIELDS = ("status", "date", "created")  # shown beside a record anyway
 _STEM_LENGTH = 4  # letters that two forms of a word share at least
-_MAX_ENDING = 3  # letters that each may have beyond what they share
+_MAX_ENDING = 3  # letters that each may have beyond the shared ones
+_MAX_MOVE = 40  # characters by which a cut moves to a gap
+_NO_MATCH = "(?!)"  # a pattern that nothing matches
 _ELLIPSIS = "…"
 _KEEPING_VERBS = frozenset(("keep", "stay", "leave"))  # `Keep Redis` is about Redis
 COMMON_WORDS = frozenset(
@@ -48,7 +50,7 @@ COMMON_WORDS = frozenset(
 
 
 class _Span(NamedTuple):
-    """Where a wanted word stands in a text, and the word as it is wanted."""
+    """The place of a wanted word in a text, and the word as the query has it."""
 
     start: int
     end: int
@@ -56,79 +58,103 @@ class _Span(NamedTuple):
 
 
 def build_snippet(text: str, terms: Terms, width: int = 240) -> tuple[str, Ranges]:
-    """The most telling fragment of a text, and where the query's words stand in it.
+    """Return the most telling fragment of a text, and the ranges in it of the query's words.
 
-    It has at most `width` characters, and an ellipsis where it is cut.
+    It has at most `width` characters, and an ellipsis at each cut.
     """
     flat_text = " ".join(text.split())
+    length = len(flat_text)
     spans = _build_query_words(terms).list_spans(flat_text)
-    start = max(0, min(_find_best_window(spans, width), len(flat_text) - width))
-    start, end = _move_to_gaps(flat_text, start, min(len(flat_text), start + width))
-    lead = _ELLIPSIS if start > 0 else ""
-    tail = _ELLIPSIS if end < len(flat_text) else ""
-    shift = len(lead) - start
-    shown_spans = (span for span in spans if start <= span.start and span.end <= end)
-    ranges = tuple((span.start + shift, span.end + shift) for span in shown_spans)
-    return f"{lead}{flat_text[start:end]}{tail}", ranges
+    last_start = max(0, length - width)
+    start = min(_find_best_window(spans, width), last_start)
+    end = min(length, start + width)
+    start, end = _move_to_gaps(flat_text, start, end)
+    shown_spans = [span for span in spans if start <= span.start and span.end <= end]
+    fragment = flat_text[start:end]
+    shift = -start
+    if start > 0:
+        fragment = _ELLIPSIS + fragment
+        shift += len(_ELLIPSIS)
+    if end < length:
+        fragment += _ELLIPSIS
+    ranges = [(span.start + shift, span.end + shift) for span in shown_spans]
+    return fragment, tuple(ranges)
 
 
 def _move_to_gaps(flat_text: str, start: int, end: int) -> tuple[int, int]:
     """Move both cuts inwards to the next gap, unless that costs more than a long word."""
     if start > 0 and not flat_text[start - 1].isspace():
-        start = flat_text.find(" ", start, start + 40) + 1 or start
+        gap = flat_text.find(" ", start, start + _MAX_MOVE)
+        if gap >= 0:
+            start = gap + 1
     if end < len(flat_text) and not flat_text[end].isspace():
-        gap = flat_text.rfind(" ", max(start, end - 40), end)
-        end = gap if gap > start else end
+        gap = flat_text.rfind(" ", max(start, end - _MAX_MOVE), end)
+        if gap > start:
+            end = gap
     return start, end
 
 
 def strip_title(title: str, text: str) -> str:
-    """Return what a text says beyond a title that is its first line, or the beginning of it, cut.
+    """Return what a text says beyond its title.
 
-    Else all of it.
+    The title is its first line, or the beginning of that and an ellipsis; any other text is
+    returned as it is.
     """
     start = title.removesuffix(_ELLIPSIS)
-    remainder = text[len(start) :]
-    if not text.startswith(start) or (start == title and remainder[:1] not in ("", "\n")):
+    if not text.startswith(start):
         return text
-    if start == title:
-        return remainder.lstrip()
-    is_at_gap = start[-1:].isspace() or remainder[:1].isspace()
-    word = "" if is_at_gap else start.rpartition(" ")[2]
+    remainder = text[len(start) :]
+    is_whole_title = start == title
+    if is_whole_title:
+        is_first_line = not remainder or remainder.startswith("\n")
+        return remainder.lstrip() if is_first_line else text
+    is_cut_at_gap = start[-1:].isspace() or remainder[:1].isspace()
+    word = "" if is_cut_at_gap else start.rpartition(" ")[2]
     return f"{_ELLIPSIS}{word}{remainder.lstrip()}"
 
 
 def extract_prose(text: str) -> str:
-    """What of a text is worth quoting: no comments, status, date or usual headings.
+    """Return what is worth quoting: without comments, status, date and usual headings.
 
-    All of it, if it has nothing else.
+    A text without anything else is returned whole.
     """
     readable = _strip_comments(text)
     kept_lines: list[str] = []
     in_field = False
     for line in readable.split("\n"):
-        heading = re.match(_HEADING, line)
-        if heading:
-            name = re.sub(_NUMBER, "", heading[1].casefold())
-            in_field = resolve_field(name.partition(":")[0]) in _SHOWN_FIELDS
-            if not in_field and name not in _USUAL_HEADINGS:
-                kept_lines.append(heading[1])
-        elif not in_field and not _is_stated_line(line):
-            kept_lines.append(line)
-    return "\n".join(kept_lines).strip() or readable.strip() or text
+        match = re.match(_HEADING, line)
+        if match is None:
+            if not in_field and not _is_field(line):
+                kept_lines.append(line)
+            continue
+        heading = match[1]
+        name = re.sub(_NUMBER, "", heading.casefold())
+        field = resolve_field(name.partition(":")[0])
+        in_field = field in _SHOWN_FIELDS
+        if not in_field and name not in _USUAL_HEADINGS:
+            kept_lines.append(heading)
+    prose = "\n".join(kept_lines).strip()
+    return prose or readable.strip() or text
 
 
 def _strip_comments(text: str) -> str:
+    """Remove HTML comments; one without an end goes to the end of its line."""
     # Split: a regular expression would look for each end again and again.
-    first, *parts = text.split("<!--")
-    return first + "".join(part.partition("-->" if "-->" in part else "\n")[2] for part in parts)
+    parts = text.split("<!--")
+    kept_parts = [parts[0]]
+    for part in parts[1:]:
+        end = "-->" if "-->" in part else "\n"
+        kept_parts.append(part.partition(end)[2])
+    return "".join(kept_parts)
 
 
-def _is_stated_line(line: str) -> bool:
-    """Whether a line of a text is a field: an item, or a row of a table."""
-    cells = [cell.strip() for cell in line.strip(" \t|").split("|")]
-    is_row = line.lstrip().startswith("|") and resolve_field(cells[0]) in _SHOWN_FIELDS
-    return is_row or is_field_line(line) or bool(_TABLE_RULE.fullmatch(line))
+def _is_field(line: str) -> bool:
+    """Return whether a line states a field, as a list item or a row of a table."""
+    if line.lstrip().startswith("|"):
+        first_cell = line.strip(" \t|").partition("|")[0]
+        if resolve_field(first_cell.strip()) in _SHOWN_FIELDS:
+            return True
+    return is_field_line(line) or _TABLE_RULE.fullmatch(line) is not None
 
 
 def list_named_rejections(
@@ -136,26 +162,29 @@ def list_named_rejections(
 ) -> tuple[str, ...]:
     """Return the rejected alternatives that a query names.
 
-    It has half of their telling words, one of them not in `chosen`.
+    The query has half of their telling words, at least one of them not in `chosen`.
     """
     query_words = _build_query_words(terms)
-    named_items = []
+    named_items: list[str] = []
     for item in rejected:
         alternative = item.partition(":")[0]
         matched_words = query_words.find_words(alternative)
-        if not matched_words:
+        if not matched_words or 2 * len(matched_words) < _count_telling_words(alternative):
             continue
-        words = {_normalize_word(word) for word in _WORD.findall(alternative)} - COMMON_WORDS
-        if (
-            2 * len(matched_words) >= len(words)
-            and matched_words - query_words.find_words(chosen) - _KEEPING_VERBS
-        ):
+        matched_words -= query_words.find_words(chosen)
+        matched_words -= _KEEPING_VERBS
+        if matched_words:
             named_items.append(item)
     return tuple(named_items)
 
 
+def _count_telling_words(text: str) -> int:
+    words = {_normalize_word(word) for word in _WORD.findall(text)}
+    return len(words - COMMON_WORDS)
+
+
 class _QueryWords(NamedTuple):
-    """The words to point at: by their first letters, and parts of scripts without spaces."""
+    """The words to highlight: by their first letters, and parts of scripts without spaces."""
 
     by_stem: Mapping[str, tuple[str, ...]]
     stem_pattern: re.Pattern[str]  # a word that may begin with the letters of one of them
@@ -166,13 +195,10 @@ class _QueryWords(NamedTuple):
         return {span.name for span in self.list_spans(text)}
 
     def list_spans(self, text: str) -> list[_Span]:
-        """Return where wanted words stand, in order, not overlapping."""
+        """Return where wanted words stand, in order, without overlaps; longer ones win."""
         spans: list[_Span] = []
         end = 0
-        # Of those that begin together the longest counts.
-        for span in sorted(
-            self._iter_spans(text), key=lambda span: (span.start, -span.end, span.name)
-        ):
+        for span in sorted(self._iter_spans(text), key=_get_sort_key):
             if span.start >= end:
                 spans.append(span)
                 end = span.end
@@ -182,7 +208,7 @@ class _QueryWords(NamedTuple):
         for part in self.unspaced:
             for match in re.finditer(re.escape(part), text):
                 yield _Span(match.start(), match.end(), part)
-        lower = text.replace("İ", "I").lower()  # it alone would become two letters
+        lower = text.replace("İ", "I").lower()  # the only letter that lower() would split in two
         for match in self.stem_pattern.finditer(lower):
             word = _normalize_word(match.group())
             for name in self.by_stem.get(word[:_STEM_LENGTH], ()):
@@ -190,27 +216,39 @@ class _QueryWords(NamedTuple):
                     yield _Span(match.start(), match.end(), name)
 
 
-@lru_cache(maxsize=2)  # one query is asked of every text that is shown
+def _get_sort_key(span: _Span) -> tuple[int, int, str]:
+    return span.start, -span.end, span.name
+
+
+@lru_cache(maxsize=2)  # one query is compared with every text that is shown
 def _build_query_words(terms: Terms) -> _QueryWords:
-    parts = [part for word in (*terms.words, *terms.phrases) for part in _WORD.findall(word)]
-    telling_parts = [part for part in parts if _normalize_word(part) not in COMMON_WORDS] or parts
-    by_stem: dict[str, list[str]] = defaultdict(list)
-    for part in filter(_normalize_word, telling_parts):
-        by_stem[_normalize_word(part)[:_STEM_LENGTH]].append(_normalize_word(part))
-    unspaced = (part for part in parts if not part.isascii() and re.search(UNSPACED, part))
-    prefix_pattern = "|".join(map(_build_stem_pattern, by_stem))
-    stem_pattern = re.compile(rf"(?<!\w)_*(?:{prefix_pattern})\w*" if prefix_pattern else "(?!)")
-    return _QueryWords(
-        {stem: tuple(dict.fromkeys(names)) for stem, names in by_stem.items()},
-        stem_pattern,
-        tuple(unspaced),
-    )
+    parts: list[str] = []
+    for word in terms.words + terms.phrases:
+        parts += _WORD.findall(word)
+    by_stem = _group_by_stem(parts)
+    unspaced = [part for part in parts if re.search(UNSPACED, part)]
+    stem_patterns = "|".join(_build_stem_pattern(stem) for stem in by_stem)
+    pattern = rf"(?<!\w)_*(?:{stem_patterns})\w*" if by_stem else _NO_MATCH
+    return _QueryWords(by_stem, re.compile(pattern), tuple(unspaced))
+
+
+def _group_by_stem(parts: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Group the telling words of a query by their first letters; all, if none is telling."""
+    words = [_normalize_word(part) for part in parts]
+    telling_words = [word for word in words if word not in COMMON_WORDS]
+    names_by_stem: dict[str, dict[str, None]] = defaultdict(dict)
+    for word in telling_words or words:
+        if not word:
+            continue
+        stem = word[:_STEM_LENGTH]
+        names_by_stem[stem][word] = None
+    return {stem: tuple(names) for stem, names in names_by_stem.items()}
 
 
 def _build_stem_pattern(stem: str) -> str:
-    """Return a pattern for words whose plain form begins with a stem.
+    """Return a pattern for words that begin with a stem, underscores aside.
 
-    A letter beyond ASCII may stand for several: what follows it is not compared here.
+    A letter beyond ASCII may stand for several, so nothing after it is compared.
     """
     suffix_pattern = ""
     for letter in reversed(stem[1:]):
@@ -219,7 +257,7 @@ def _build_stem_pattern(stem: str) -> str:
 
 
 def _normalize_word(word: str) -> str:
-    """Return what all spellings of one name share: `get_user` and `getUser` are `getuser`."""
+    """Return the common form of all spellings of a name: `getuser` for `get_user` and `getUser`."""
     return word.replace("_", "").casefold()
 
 
@@ -227,20 +265,18 @@ def _is_same_stem(word: str, other: str) -> bool:
     """Return whether two words with the same first letters are forms of one word."""
     if word == other:
         return True
-    shorter, longer = sorted((word, other), key=len)
-    if len(shorter) < _STEM_LENGTH or len(longer) - len(shorter) > _MAX_ENDING:
+    shorter_length = min(len(word), len(other))
+    longer_length = max(len(word), len(other))
+    shared_length = 0
+    while shared_length < shorter_length and word[shared_length] == other[shared_length]:
+        shared_length += 1
+    if shared_length < max(_STEM_LENGTH, shorter_length - 1):
         return False
-    shared_length = next(
-        (at for at, char in enumerate(shorter) if char != longer[at]), len(shorter)
-    )
-    return (
-        shared_length >= max(_STEM_LENGTH, len(shorter) - 1)
-        and len(longer) - shared_length <= _MAX_ENDING
-    )
+    return longer_length - shared_length <= _MAX_ENDING
 
 
 def _find_best_window(spans: Sequence[_Span], width: int) -> int:
-    """Return where the window with the most different words begins; of equal ones the first."""
+    """Return where the window with the most different words begins; the first of equal ones."""
     word_counts: Counter[str] = Counter()
     best_count = 0
     best_start = 0

@@ -1,7 +1,6 @@
-"""What a person or agent typed, taken apart: words, phrases, exclusions, restrictions.
+"""The parts of a query as typed: words, phrases, exclusions, restrictions.
 
-Rule: one pass over capped text, no recursion, no rejection. Whatever is not understood is plain
-text, because the user meant something by it.
+One pass over a capped text, without errors: whatever is not understood is plain text.
 """
 
 import re
@@ -9,7 +8,7 @@ import unicodedata
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain, product
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from filemem.query.filter import FIELD_BY_TERM, TERM_FORMATS, Filter, TermFormat, fold_value
@@ -30,7 +29,7 @@ _SENTENCE_MARKS = ",;!?"
 
 
 class Substitute(NamedTuple):
-    """A phrase that may stand for another, and what it counts."""
+    """A phrase that may stand for another, and its weight."""
 
     phrase: str
     weight: float
@@ -51,20 +50,19 @@ class Terms(NamedTuple):
     excluded: tuple[str, ...] = ()  # words or phrases behind a minus; none may occur
     text: str = ""  # the query without exclusions and restrictions, for the embedder
     unread_tokens: tuple[str, ...] = ()  # `outcome:broken` is no restriction: it is read as words
-    is_cut: bool = False  # whether there was more than counts
-    alternatives: tuple[
-        Alternative, ...
-    ] = ()  # what may be said instead of its words; `parse` knows of none
+    is_cut: bool = False  # whether the query was too long
+    alternatives: tuple[Alternative, ...] = ()  # synonyms of its words, added after parsing
 
     @property
     def is_word(self) -> bool:
-        """Whether all of it is one word; a long run of a script without spaces is a sentence."""
-        run = re.search(f"{UNSPACED}{{{LONG_RUN_LENGTH},}}", self.text)
-        return len(self.words) + len(self.phrases) == 1 and " " not in self.text and not run
+        """Whether the query is one word; a long run of a script without spaces is a sentence."""
+        if len(self.words) + len(self.phrases) != 1 or " " in self.text:
+            return False
+        return re.search(f"{UNSPACED}{{{LONG_RUN_LENGTH},}}", self.text) is None
 
 
 class Query(NamedTuple):
-    """What a query string asks for, and what it is restricted to."""
+    """The words and the restrictions of a query string."""
 
     terms: Terms
     restriction: Filter
@@ -77,13 +75,14 @@ def parse_query(text: str, now: int | None = None) -> Query:
     field cannot have (`type:string`) is plain text, and so are ages (`since:2w`) without `now`.
     """
     reader = _QueryReader(text, now)
-    for match in _TOKEN.finditer(clean_text(text).translate(_CURLY_QUOTES)):
+    plain_text = clean_text(text).translate(_CURLY_QUOTES)
+    for match in _TOKEN.finditer(plain_text):
         reader.add_token(match)
     return reader.build_query()
 
 
 class _QueryReader:
-    """A query half read."""
+    """The state of reading a query."""
 
     def __init__(self, text: str, now: int | None) -> None:
         self.now = now
@@ -98,44 +97,52 @@ class _QueryReader:
         self.restriction = Filter()
 
     def add_token(self, token: re.Match[str]) -> None:
-        """Take a word or a phrase in quotes, with what stands in front of it."""
+        """Read a restriction, a word, or a phrase in quotes."""
         if self._add_restriction(token):
             return
         text = token[0]
-        minus, key, bare = token.group("minus", "key", "bare")
+        minus = token["minus"]
+        key = token["key"]
         if key or text in _EMPTY_KEYS:
             self.unread_tokens[text] = None
-        words = self._take_words(_split_words(text.lstrip("-") if minus else text))
-        if words and minus:
+        if minus:
+            text = text.lstrip("-")
+        words = self._take_words(_split_words(text))
+        if not words:
+            return
+        if minus:
             self.excluded[" ".join(words)] = None
-        elif words:
+        else:
             self.text_words += words
-            self._add_words(words, in_quotes=bare is None and not key)
+            is_quoted = token["bare"] is None and not key
+            self._add_words(words, is_quoted=is_quoted)
 
     def _add_restriction(self, token: re.Match[str]) -> bool:
-        """Take a restriction such as `tag:a`; False if it is none."""
-        minus, key, quoted, bare = token.group("minus", "key", "quoted", "bare")
-        if minus or not key:
+        """Add a restriction such as `tag:a`; return False if the token is none."""
+        key = token["key"]
+        if token["minus"] or not key:
             return False
-        restriction = _parse_restriction(key, quoted if bare is None else bare, self.now)
-        self.restriction = _widen_filter(self.restriction, restriction)
-        return bool(restriction)
+        value = token["quoted"] if token["bare"] is None else token["bare"]
+        changes = _parse_restriction(key, value, self.now)
+        self.restriction = _widen_filter(self.restriction, changes)
+        return bool(changes)
 
     def _take_words(self, words: list[str]) -> list[str]:
-        """Return as many words as are left."""
-        self.is_cut |= len(words) > self.words_left
-        words = words[: self.words_left]
-        self.words_left -= len(words)
-        return words
+        """Return as many words as still count."""
+        if len(words) > self.words_left:
+            self.is_cut = True
+        taken_words = words[: self.words_left]
+        self.words_left -= len(taken_words)
+        return taken_words
 
-    def _add_words(self, words: list[str], *, in_quotes: bool) -> None:
-        if in_quotes and (len(words) > 1 or not self.is_prose):
+    def _add_words(self, words: list[str], *, is_quoted: bool) -> None:
+        if is_quoted and (len(words) > 1 or not self.is_prose):
             self.phrases[" ".join(words)] = None
         else:
             self.words.update(dict.fromkeys(words))
 
     def build_query(self) -> Query:
-        """Return what was read."""
+        """Return the query."""
         terms = Terms(
             words=tuple(self.words),
             phrases=tuple(self.phrases),
@@ -148,33 +155,40 @@ class _QueryReader:
 
 
 def loosen_phrases(terms: Terms) -> Terms:
-    """Return the same query with its phrases as plain words, for when nothing holds them."""
-    words = (*terms.words, *(word for phrase in terms.phrases for word in phrase.split()))
-    return terms._replace(words=tuple(dict.fromkeys(words)), phrases=())
+    """Return a query with its phrases as plain words, for when no record holds them."""
+    words = dict.fromkeys(terms.words)
+    for phrase in terms.phrases:
+        words.update(dict.fromkeys(phrase.split()))
+    return terms._replace(words=tuple(words), phrases=())
 
 
 def clean_text(text: str, limit: int = MAX_BYTES) -> str:
     """Return at most `limit` bytes of text, NFC, line breaks as spaces, no control characters."""
-    shortened = text[:limit].encode("utf-8", "ignore")[:limit].decode("utf-8", "ignore")
-    spaced_text = "".join(" " if char.isspace() else char for char in shortened)
-    return unicodedata.normalize(
-        "NFC", "".join(c for c in spaced_text if unicodedata.category(c) != "Cc")
-    )
+    data = text[:limit].encode("utf-8", "ignore")
+    shortened = data[:limit].decode("utf-8", "ignore")
+    characters: list[str] = []
+    for char in shortened:
+        if char.isspace():
+            characters.append(" ")
+        elif unicodedata.category(char) != "Cc":
+            characters.append(char)
+    return unicodedata.normalize("NFC", "".join(characters))
 
 
 def parse_moment(text: str, now: int | None, *, end: bool = False) -> int | None:
-    """Return the moment that a restriction names, in epoch milliseconds, or None.
+    """Return the first moment that a restriction names, or with `end` its last one.
 
-    Its first one, or its last with `end`. It is a date in any form, a week, a month, a year, a
-    time; given `now`, also an age (`12h`, `3d`, `2w`, `6m` of 30 days each, `1y`) or `now`,
-    `today`, `yesterday` (UTC).
+    The moment is in epoch milliseconds; None if the text is not a time. It is a date in any form, a
+    week, a month, a year, a time; given `now`, also an age (`12h`, `3d`, `2w`, `6m` of 30 days
+    each, `1y`) or `now`, `today`, `yesterday` (UTC).
     """
     word = text.strip().casefold()
     if word in _DAYS:
         return _compute_day(word, now, end=end)
     age = re.fullmatch(_AGE, word)
     if age:
-        return None if now is None else now - int(age["count"]) * _UNITS[age["unit"]]
+        milliseconds = int(age["count"]) * _UNITS[age["unit"]]
+        return None if now is None else now - milliseconds
     if re.fullmatch("[0-9]{4}", word):
         text = f"{word}-12-31" if end else f"{word}-01-01"
     span = parse_span(text)
@@ -191,13 +205,17 @@ def _compute_day(word: str, now: int | None, *, end: bool) -> int | None:
 
 
 def _split_words(text: str) -> list[str]:
-    """Cut at white space, strip sentence marks, and drop what has no letter or digit."""
-    words = (word.strip(_SENTENCE_MARKS).rstrip(".:") for word in text.replace('"', " ").split())
-    return [word for word in words if _LETTER.search(word)]
+    """Split at white space, strip sentence marks, and drop words without a letter or digit."""
+    words: list[str] = []
+    for part in text.replace('"', " ").split():
+        word = part.strip(_SENTENCE_MARKS).rstrip(".:")
+        if _LETTER.search(word):
+            words.append(word)
+    return words
 
 
 def _parse_restriction(key: str, value: str, now: int | None) -> dict[str, object]:
-    """Return the field of Filter that `key:value` sets; none if the value is invalid for it."""
+    """Return the field of Filter that `key:value` sets; nothing if the value is invalid for it."""
     if key in ("since", "until"):
         moment = parse_moment(value, now, end=key == "until")
         return {} if moment is None else {key: moment}
@@ -211,19 +229,33 @@ def _parse_restriction(key: str, value: str, now: int | None) -> dict[str, objec
 
 
 def _parse_values(key: str, value: str) -> tuple[str, ...]:
-    parser, choices = TERM_FORMATS.get(key, TermFormat())
-    full_values = [value] if key in ("topic", "branch") else []  # it may have a comma in it
-    parts = [] if key == "branch" else value.split(",")
-    values = tuple(dict.fromkeys(filter(None, map(parser, (*full_values, *parts)))))
-    return values if not choices or set(values) <= set(choices) else ()
+    """Read the values of a term; none if one is invalid."""
+    texts: list[str] = []
+    if key in ("topic", "branch"):  # whose names may have a comma
+        texts.append(value)
+    if key != "branch":
+        texts += value.split(",")
+    term_format = TERM_FORMATS.get(key, TermFormat())
+    values: dict[str, None] = {}
+    for text in texts:
+        parsed_value = term_format.parser(text)
+        if not parsed_value:
+            continue
+        if term_format.choices and parsed_value not in term_format.choices:
+            return ()
+        values[parsed_value] = None
+    return tuple(values)
 
 
 def _widen_filter(restriction: Filter, additions: Mapping[str, object]) -> Filter:
     """Add a restriction: values of one field are alternatives, of single values the last counts."""
-    changes: dict[str, Any] = dict(additions)
+    changes: dict[str, Any] = {}
     for field, value in additions.items():
         if isinstance(value, tuple):
-            changes[field] = tuple(dict.fromkeys((*getattr(restriction, field), *value)))
+            old_values = getattr(restriction, field)
+            changes[field] = tuple(dict.fromkeys(old_values + value))
+        else:
+            changes[field] = value
     return restriction._replace(**changes)
 
 
@@ -246,32 +278,34 @@ _TOKEN = re.compile(
 )
 
 
-# -- what is said instead of a word ------------------------------------------------------------
+# -- synonyms --------------------------------------------------------------------------------
 # In lists with a group on each line: `auth | sign in > oauth, saml`.
 
-MAX_LINES = 500  # of a list; what is beyond is not read
+MAX_LINES = 500  # lines of a list that are read
 MAX_LIST_SIZE = 65_536  # bytes of a list
 MAX_PHRASES = 16  # phrases of a line
-MAX_SUBSTITUTES = 12  # phrases that stand for one
-KIND_WEIGHT = 0.5  # weight of a kind of the thing, and of the thing for a kind of it
+MAX_SUBSTITUTES = 12  # substitutes of a phrase
+KIND_WEIGHT = 0.5  # weight of a kind for its group, and of the group for its kind
 _MAX_PHRASE_WORDS = 3  # words of a phrase of a query, at most
 _PHRASE = re.compile(r"(?=.{0,59}\w)[^|>,\s]+( [^|>,\s]+){0,3}")
 
-Key = Callable[[str], tuple[str, ...]]  # a phrase -> what its forms share
+Key = Callable[[str], tuple[str, ...]]  # from a phrase to the common key of its forms
 Synonyms = Mapping[tuple[str, ...], tuple[Substitute, ...]]
 
 
 class Group(NamedTuple):
-    """Phrases that mean the same, and kinds of it."""
+    """Phrases with one meaning, and kinds of it."""
 
     synonyms: list[str]
     kinds: list[str]
 
     @property
     def is_valid(self) -> bool:
-        """Whether it has phrases of a list, several, and not too many."""
+        """Whether it has several phrases, not too many, and all are well-formed."""
         phrases = self.synonyms + self.kinds
-        return 1 < len(phrases) <= MAX_PHRASES and all(map(_PHRASE.fullmatch, phrases))
+        if not 1 < len(phrases) <= MAX_PHRASES:
+            return False
+        return all(_PHRASE.fullmatch(phrase) for phrase in phrases)
 
 
 class GroupList(NamedTuple):
@@ -282,16 +316,20 @@ class GroupList(NamedTuple):
 
 
 def parse_groups(text: str, prefixes: Sequence[str] = ()) -> GroupList:
-    """Read a list.
+    """Read a list of synonyms.
 
-    `begins`: read only lines with a word that begins in one of these ways; a query needs few, and
-    at once.
+    With `prefixes`, only lines with a word that begins with one of them are read: a query needs
+    few lines, and quickly.
     """
-    prefix_pattern = re.compile(rf"\b(?:{'|'.join(map(re.escape, prefixes))})")
+    alternatives = "|".join(re.escape(prefix) for prefix in prefixes)
+    prefix_pattern = re.compile(rf"\b(?:{alternatives})")
     result = GroupList([], [])
-    for number, line in enumerate(text[:MAX_LIST_SIZE].casefold().splitlines()[:MAX_LINES], 1):
-        is_comment = not line.strip() or line.lstrip().startswith("#")
-        if is_comment or (prefixes and not prefix_pattern.search(line)):
+    lines = text[:MAX_LIST_SIZE].casefold().splitlines()
+    for number, line in enumerate(lines[:MAX_LINES], 1):
+        is_comment = line.lstrip().startswith("#")
+        if is_comment or not line.strip():
+            continue
+        if prefixes and not prefix_pattern.search(line):
             continue
         group = _parse_group(line)
         if group.is_valid:
@@ -304,37 +342,43 @@ def parse_groups(text: str, prefixes: Sequence[str] = ()) -> GroupList:
 def _parse_group(line: str) -> Group:
     head, mark, tail = line.partition(">")
     synonyms = [phrase.strip() for phrase in head.split("|")]
-    return Group(synonyms, [phrase.strip() for phrase in tail.split(",")] if mark else [])
+    kinds = [phrase.strip() for phrase in tail.split(",")] if mark else []
+    return Group(synonyms, kinds)
 
 
 def build_synonyms(text: str, key: Key, prefixes: Sequence[str] = ()) -> Synonyms:
-    """Return what a list says may stand for its phrases, by `key`.
+    """Return what may stand for the phrases of a list, by `key`.
 
-    What means the same comes first, then kinds.
+    Synonyms come first, then kinds.
     """
     table: dict[tuple[str, ...], dict[tuple[str, ...], Substitute]] = defaultdict(dict)
     for group in parse_groups(text, prefixes).groups:
-        keys = {phrase: key(phrase) for phrase in (*group.synonyms, *group.kinds)}
+        keys = {phrase: key(phrase) for phrase in group.synonyms + group.kinds}
         for phrase, substitute in _iter_pairs(group):
-            other = keys[substitute.phrase]
-            if other == keys[phrase]:
+            phrase_key = keys[phrase]
+            other_key = keys[substitute.phrase]
+            if other_key == phrase_key:
                 continue
-            substitutes = table[keys[phrase]]
-            if other not in substitutes or substitute.weight > substitutes[other].weight:
-                substitutes[other] = substitute
-    return {
-        phrase: tuple(sorted(substitutes.values(), key=lambda row: -row.weight)[:MAX_SUBSTITUTES])
-        for phrase, substitutes in table.items()
-    }
+            substitutes = table[phrase_key]
+            old_substitute = substitutes.get(other_key)
+            if old_substitute is None or substitute.weight > old_substitute.weight:
+                substitutes[other_key] = substitute
+    synonyms: dict[tuple[str, ...], tuple[Substitute, ...]] = {}
+    for phrase_key, substitutes in table.items():
+        ranked = sorted(substitutes.values(), key=attrgetter("weight"), reverse=True)
+        synonyms[phrase_key] = tuple(ranked[:MAX_SUBSTITUTES])
+    return synonyms
 
 
 def _iter_pairs(group: Group) -> Iterator[tuple[str, Substitute]]:
-    """Yield the phrases of a group with what may stand for them."""
-    for phrase, other in product(group.synonyms, group.synonyms):
-        yield phrase, Substitute(other, 1.0)
-    for phrase, kind in product(group.synonyms, group.kinds):
-        yield phrase, Substitute(kind, KIND_WEIGHT)
-        yield kind, Substitute(phrase, KIND_WEIGHT)
+    """Yield the phrases of a group, each with a substitute."""
+    for phrase in group.synonyms:
+        for other in group.synonyms:
+            yield phrase, Substitute(other, 1.0)
+    for phrase in group.synonyms:
+        for kind in group.kinds:
+            yield phrase, Substitute(kind, KIND_WEIGHT)
+            yield kind, Substitute(phrase, KIND_WEIGHT)
 
 
 def list_alternatives(
@@ -344,15 +388,21 @@ def list_alternatives(
 
     The longest phrases of it are looked up first.
     """
-    typed_words = [word for word in words for _ in key(word)]
-    parts = [part for word in words for part in key(word)]
+    typed_words: list[str] = []  # the word of each part
+    parts: list[str] = []
+    for word in words:
+        for part in key(word):
+            typed_words.append(word)
+            parts.append(part)
     rows: list[Alternative] = []
     start = 0
     while start < len(parts):
-        for end in range(min(start + _MAX_PHRASE_WORDS, len(parts)), start, -1):
+        longest_end = min(start + _MAX_PHRASE_WORDS, len(parts))
+        for end in range(longest_end, start, -1):
             substitutes = _list_substitutes(tuple(parts[start:end]), synonym_lists)
             if substitutes:
-                rows.append(Alternative(tuple(dict.fromkeys(typed_words[start:end])), substitutes))
+                phrase_words = dict.fromkeys(typed_words[start:end])
+                rows.append(Alternative(tuple(phrase_words), substitutes))
                 start = end
                 break
         else:
@@ -364,12 +414,15 @@ def _list_substitutes(
     phrase: tuple[str, ...], synonym_lists: Sequence[Synonyms]
 ) -> tuple[Substitute, ...]:
     """Return what the lists say for a phrase; of two weights of one substitute the last counts."""
-    rows = chain(*(synonyms.get(phrase, ()) for synonyms in synonym_lists))
-    return tuple({row.phrase: row for row in rows}.values())[:MAX_SUBSTITUTES]
+    substitutes: dict[str, Substitute] = {}
+    for synonyms in synonym_lists:
+        for substitute in synonyms.get(phrase, ()):
+            substitutes[substitute.phrase] = substitute
+    return tuple(substitutes.values())[:MAX_SUBSTITUTES]
 
 
 # -- names of code, taken apart, so that any spelling of a name finds any other -----------------
-# What is returned is added beside the text, never put in its place; index and query both add it.
+# The words are added to the text, in the index and in queries.
 
 _NAME = re.compile(r"\w+(?:[-./:]+\w+)*")
 _BREAK = re.compile(r"[\W_]+")
@@ -391,14 +444,18 @@ def split_identifiers(text: str) -> str:
     parts: dict[str, None] = {}
     for run in dict.fromkeys(unicodedata.normalize("NFC", text).split()):
         word = run.strip(_PROSE_MARKS)
-        if not (word.isalpha() and word[1:].islower()):  # most words of prose leave here
+        is_plain = word.isalpha() and word[1:].islower()
+        if not is_plain:
             parts.update(dict.fromkeys(_split_run(word)))
     return " ".join(parts)
 
 
-@lru_cache(maxsize=4096)  # a project speaks of the same names again and again
+@lru_cache(maxsize=4096)  # the same names occur again and again
 def _split_run(run: str) -> tuple[str, ...]:
-    return tuple(part for name in _NAME.findall(run) for part in _split_name(name))
+    parts: list[str] = []
+    for name in _NAME.findall(run):
+        parts += _split_name(name)
+    return tuple(parts)
 
 
 def _split_name(name: str) -> tuple[str, ...]:
@@ -428,5 +485,12 @@ def _split_case(run: str) -> list[str]:
     """Cut where case changes, at digits, and before the last capital of `HTTPServer`."""
     if run.isascii():
         return _PIECE.findall(run)
-    shape = "".join("0" if char.isdigit() else "A" if char.isupper() else "a" for char in run)
+    shape = "".join(_get_ascii_shape(char) for char in run)
     return [run[piece.start() : piece.end()] for piece in _PIECE.finditer(shape)]
+
+
+def _get_ascii_shape(char: str) -> str:
+    """Return an ASCII character of the same kind: digit, capital or other."""
+    if char.isdigit():
+        return "0"
+    return "A" if char.isupper() else "a"

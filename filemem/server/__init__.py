@@ -11,7 +11,6 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from itertools import chain
 from typing import TYPE_CHECKING, Any, cast
 
 from filemem.dialects.tool import Dialect
@@ -34,21 +33,23 @@ def serve_stdio(
 ) -> None:
     """Serve MCP over standard input and output, in the main thread, until the input ends.
 
-    Then the process ends.
-    `beside` starts what else serves the same memory; then nothing waits for the first request.
-    `follow` is told the roots of a client that has some, before the memory is opened and when they
-    change: whether another memory must be opened.
+    Args:
+        dialect: the tools.
+        open_memory: opens the memory at the first call.
+        version: of filemem.
+        on_crash: reports a defect.
+        start_service: starts another server of the memory at once, in a thread.
+        handle_roots: called with the roots of a client, before the memory is opened and when they
+            change; returns whether another memory must be opened.
     """
     wire = claim_stdio()
     for number in list_deadly_signals():
-        signal.signal(number, lambda number, _: sys.exit(128 + number))
-    connection = _Connection(
-        wire, RequestHandler(dialect, version), open_memory, on_crash, handle_roots
-    )
+        signal.signal(number, _exit_by_signal)
+    handler = RequestHandler(dialect, version)
+    connection = _Connection(wire, handler, open_memory, on_crash, handle_roots)
     if start_service:
-        calls = (
-            connection.open_session().calls
-        )  # in a thread: nothing waits for what a page imports
+        calls = connection.open_session().calls
+        # In a thread: the first answer does not wait for the imports of a page.
         threading.Thread(target=start_service, args=[calls], daemon=True).start()
     messages = wire.iter_messages()
     try:
@@ -66,16 +67,27 @@ def serve_stdio(
     from filemem.server import sdk, stdio
 
     server = sdk.FilememServer(dialect, connection.open_session().calls, version)
-    later_messages = (
-        message for message in messages if isinstance(message, Refusal) or "method" in message
-    )
-    status = stdio.serve(server, wire, chain([first_message], later_messages))
+    status = stdio.serve(server, wire, _iter_requests(first_message, messages))
     if status:
         sys.exit(status)
 
 
+def _exit_by_signal(number: int, _: object) -> None:
+    sys.exit(128 + number)
+
+
+def _iter_requests(
+    first_message: Message, messages: Iterator[Message | Refusal]
+) -> Iterator[Message | Refusal]:
+    """Yield the messages from the first one on, without replies of the client."""
+    yield first_message
+    for message in messages:
+        if isinstance(message, Refusal) or "method" in message:
+            yield message
+
+
 class _Connection:
-    """One connection until it is handed over: answers the front's, and tool calls."""
+    """One connection until it is handed over: answers requests and runs tool calls."""
 
     def __init__(
         self,
@@ -93,7 +105,7 @@ class _Connection:
         self._session: CallSession | None = None
 
     def open_session(self) -> CallSession:
-        """The calls, made at the first need: what is only listed imports nothing."""
+        """Return the calls, made on first use: lists need no further imports."""
         if self._session is None:
             from filemem.server.line import build_session
 
@@ -104,7 +116,7 @@ class _Connection:
         return self._session
 
     def _prepare_memory(self, session: CallSession) -> None:
-        """Open the memory where the client's roots are, in turn with the calls."""
+        """Open the memory of the client's roots, in the order of the calls."""
         if self._handle_roots and self.handler.has_roots:
             session.follow_roots(self._handle_roots)
         session.calls.prepare_memory()

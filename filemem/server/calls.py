@@ -1,7 +1,7 @@
-"""Runs tool calls in order, for every transport, without the SDK.
+"""A queue of tool calls for every transport, without the SDK.
 
-They run in one thread: a memory is opened, used and closed by the same thread, and a slow call
-delays other calls but no ping.
+They run in one thread: a memory is opened, used and closed by one thread, and a slow call delays
+other calls but no ping.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _DEFECT = ("internal error, logged", "a defect of filemem: please report it; the
 
 
 class CallOutcome(NamedTuple):
-    """What `tools/call` answers, unless a person says yes to a question."""
+    """The answer of `tools/call`, unless a person says yes to a question."""
 
     result: Result
     question: Question | None = None
@@ -57,9 +57,9 @@ def log_crash(tool: str, error: BaseException) -> None:
 class CallQueue:
     """Runs tool calls in order.
 
-    The first call opens the memory; if that raises FilememError, the next tries again. A memory
-    that takes several calls at a time is given `threads`. A call sees the context variables of its
-    request.
+    The first call opens the memory; if that raises FilememError, the next one tries again.
+    `thread_count` is greater than 1 for a memory that takes several calls at a time. A call sees
+    the context variables of its request.
     """
 
     def __init__(
@@ -74,8 +74,8 @@ class CallQueue:
         self.on_crash = on_crash
         self._memory: Memory | None = None
         self._is_stopping = False
-        # Else each thread of Tantivy keeps what it freed: 70 MB in 600 saves.
-        with suppress(AttributeError, OSError, TypeError):  # of glibc alone
+        # Without it each thread of Tantivy keeps freed memory: 70 MB in 600 saves.
+        with suppress(AttributeError, OSError, TypeError):  # only glibc has it
             ctypes.CDLL(None).mallopt(_ARENA_MAX, 2)
         self._executor = ThreadPoolExecutor(
             max_workers=thread_count, thread_name_prefix="filemem-calls"
@@ -84,54 +84,77 @@ class CallQueue:
     def submit_call(
         self, name: str, arguments: Mapping[str, object], *, can_ask: bool = False
     ) -> Future[CallOutcome]:
-        """Call a tool, in turn; `called` says what came of it. `asks`: a person can be asked."""
-        return self.submit(lambda: self._run_call(name, arguments, can_ask=can_ask))
+        """Queue a tool call; `can_ask`: the client can ask a person."""
+
+        def run() -> CallOutcome:
+            return self._run_call(name, arguments, can_ask=can_ask)
+
+        return self.submit(run)
 
     def build_outcome(self, future: Future[CallOutcome], name: str) -> CallOutcome:
-        """What `tools/call` answers: a defect becomes a report and a failure.
+        """Return what `tools/call` answers; a defect is reported and answered as a failure.
 
         Failures are text only: the schema is of success.
         """
         try:
             return self.require_result(future, name)
         except FilememError as error:
-            return CallOutcome(
-                _build_result([format_payload(self.dialect.failure(error))], is_error=True)
-            )
+            text = format_payload(self.dialect.failure(error))
+            return CallOutcome(_build_result([text], is_error=True))
 
     def submit_read(self, uri: str) -> Future[Result]:
-        """Read the resource of an address, in turn; `content` says what came of it."""
-        return self.submit(lambda: self._read_resource(uri))
+        """Queue the reading of a resource."""
+
+        def run() -> Result:
+            return self._read_resource(uri)
+
+        return self.submit(run)
 
     def build_content(
         self, future: Future[Result], uri: str, missing_code: int = RESOURCE_NOT_FOUND
     ) -> Result | Refusal:
-        """What `resources/read` answers; `missing`: the code where there is no such thing."""
+        """Return what `resources/read` answers; `missing_code`: of a missing resource."""
         try:
             return self.require_result(future, "a request")
         except FilememError as error:
-            message = f"{error.message} ({error.hint})" if error.hint else error.message
-            code = missing_code if isinstance(error, BadInput | NotFound) else INTERNAL_ERROR
+            message = error.message
+            if error.hint:
+                message = f"{message} ({error.hint})"
+            code = INTERNAL_ERROR
+            if isinstance(error, BadInput | NotFound):
+                code = missing_code
             return Refusal(code, message, data={"uri": uri[:_MAX_URI_SIZE]})
 
     def submit_completion(self, name: str, fragment: str) -> Future[Result]:
-        """Find what completes an argument; nothing where the memory cannot be opened."""
-        return self.submit(lambda: {"completion": self._complete_argument(name, fragment)})
+        """Queue the completion of an argument; nothing completes it if no memory can be opened."""
+
+        def run() -> Result:
+            return {"completion": self._complete_argument(name, fragment)}
+
+        return self.submit(run)
 
     def prepare_memory(self) -> None:
-        """Open the memory, load what a search needs; if that fails, the first call says why."""
-        self.ask(lambda memory: memory.search("prepare", limit=1))
+        """Open the memory and load what a search needs; the first call reports a failure."""
+
+        def search(memory: Memory) -> object:
+            return memory.search("prepare", limit=1)
+
+        self.ask(search)
 
     def ask(self, question: Callable[[Memory], Asked]) -> Future[Asked]:
-        """Run another function on the memory, in turn with the calls; failures go to the future."""
-        return self.submit(lambda: question(self._require_memory()))
+        """Queue another function on the memory; failures go to the future."""
+
+        def run() -> Asked:
+            return question(self._require_memory())
+
+        return self.submit(run)
 
     def submit(self, job: Callable[[], Asked]) -> Future[Asked]:
-        """Run something in turn with the calls, with this thread's context variables."""
+        """Queue a job, with the context variables of this thread."""
         return self._executor.submit(copy_context().run, job)
 
     def require_result(self, future: Future[Asked], label: str) -> Asked:
-        """What a finished future holds. Raises FilememError; a defect is reported."""
+        """Return the result of a finished future. Raises FilememError; a defect is reported."""
         error = future.exception()
         if error is None:
             return future.result()
@@ -139,31 +162,39 @@ class CallQueue:
             raise error
         if isinstance(error, OSError):
             raise to_broken_store(error)
-        with suppress(OSError):  # a full disk must not turn the report into the answer
+        with suppress(OSError):  # a full disk must not hide the answer
             self.on_crash(label, error)
         raise FilememError(*_DEFECT)
 
     def as_public(self) -> CallQueue:
-        """The same calls in the same order, for callers of whom nothing is known."""
+        """Return the same queue for unknown callers, without private records."""
+
+        def open_public_memory() -> Memory:
+            return self._require_memory().seen_by(EVERYBODY)
+
         public_queue = copy(self)
-        public_queue._open_memory = lambda: self._require_memory().seen_by(EVERYBODY)
+        public_queue._open_memory = open_public_memory
         return public_queue
 
     def refuse_new_calls(self) -> None:
-        """Start no more calls: the running one goes on, waiting ones are told that none began."""
+        """Start no more calls: the running one ends, waiting ones are answered as not started."""
         self._is_stopping = True
 
     def close_if_moved(self, has_moved: bool) -> None:
-        """Where it has moved, close the memory, in its own thread: the next call opens it anew."""
-        if has_moved and self._memory is not None:
-            self._memory.close()
-            self._memory = None
+        """Close the memory if another one is served, in its thread: the next call opens it."""
+        if has_moved:
+            self._close_memory()
 
     def close(self) -> Future[None]:
-        """Close the memory after the running call; nothing is taken after that."""
-        future = self._executor.submit(lambda: self._memory.close() if self._memory else None)
+        """Close the memory after the running call, and take no more calls."""
+        future = self._executor.submit(self._close_memory)
         self._executor.shutdown(wait=False)
         return future
+
+    def _close_memory(self) -> None:
+        if self._memory is not None:
+            self._memory.close()
+            self._memory = None
 
     def _run_call(
         self, name: str, arguments: Mapping[str, object], *, can_ask: bool
@@ -174,16 +205,17 @@ class CallQueue:
         payload, is_error, readable_text, question = call(
             self.dialect, memory, name, arguments, can_ask=can_ask
         )
-        notice = vars(memory).pop("notice", "")  # what the first answer says besides
-        texts = [format_payload(readable_text or payload), *([notice] if notice else [])]
+        texts = [format_payload(readable_text or payload)]
+        notice = vars(memory).pop("notice", "")  # shown with the first answer
+        if notice:
+            texts.append(notice)
         result = _build_result(texts, is_error=is_error)
-        if readable_text:
-            extra_fields = {"notice": notice} if notice else {}
-            result = {
-                "_meta": {ANSWER_KEY: json.loads(format_payload(payload)) | extra_fields},
-                **result,
-            }
-        return CallOutcome(result, question)
+        if not readable_text:
+            return CallOutcome(result, question)
+        answer = json.loads(format_payload(payload))
+        if notice:
+            answer["notice"] = notice
+        return CallOutcome({"_meta": {ANSWER_KEY: answer}, **result}, question)
 
     def _complete_argument(self, name: str, fragment: str) -> Answer:
         try:
@@ -193,9 +225,8 @@ class CallQueue:
 
     def _read_resource(self, uri: str) -> Result:
         resource, arguments = _resolve_resource(self.dialect, uri)
-        text = format_payload(
-            perform(self.dialect, self._require_memory(), resource.tool, arguments)
-        )
+        payload = perform(self.dialect, self._require_memory(), resource.tool, arguments)
+        text = format_payload(payload)
         return {"contents": [{"mimeType": resource.mime, "text": text, "uri": uri}]}
 
     def _require_memory(self) -> Memory:
@@ -205,13 +236,17 @@ class CallQueue:
 
 
 def _resolve_resource(dialect: Dialect, uri: str) -> tuple[Resource, Mapping[str, object]]:
-    """The resource of an address, with the arguments of its tool. Raises NotFound."""
+    """Find the resource of an address, and the arguments of its tool. Raises NotFound."""
     for resource in dialect.resources:
         prefix, _, remainder = resource.uri.partition("{")
         variable, _, suffix = remainder.partition("}")
         value = uri.removeprefix(prefix).removesuffix(suffix)
-        if uri == prefix + value + suffix and bool(value) == bool(variable):
-            return resource, {variable: unquote(value)} if variable else {}
+        if uri != prefix + value + suffix:
+            continue
+        if variable and value:
+            return resource, {variable: unquote(value)}
+        if not variable and not value:
+            return resource, {}
     names = ", ".join(resource.uri for resource in dialect.resources)
     raise NotFound(f"no resource {uri[:_MAX_URI_SIZE]}; there are {names}")
 
@@ -222,7 +257,7 @@ def _build_result(texts: list[str], *, is_error: bool) -> Result:
 
 
 def format_payload(payload: Payload) -> str:
-    """The text of an answer."""
+    """Format an answer as text."""
     if isinstance(payload, str):
         return payload.encode("utf-8", "replace").decode("utf-8")
     return dump(payload)

@@ -1,7 +1,7 @@
-"""The door of the HTTP application: who may send which requests, and how large.
+"""Access to the HTTP application: who may send which requests, and how large.
 
-Every path is guarded alike. A browser page of any origin can reach a port of this machine, so exact
-Host and Origin decide, port included; the SDK's own check covers only its endpoint, and its `:*`
+A browser page of any origin can reach a port of this machine, so Host and Origin must match
+exactly, with the port, for every path. The check of the SDK covers only its endpoint, and its `:*`
 pattern is a prefix match.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 BODY_SECONDS = 20.0  # a request body must have arrived by then
 MCP = "/mcp"
-# What people open: there a token in the address becomes a cookie.
+# Pages for browsers: there a token in the address becomes a cookie.
 PAGES = ("/", "/viewer", "/viewer/read", "/viewer/log")
 _JSON = "application/json"
 _NO_STORE = {"Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
@@ -39,7 +39,7 @@ _AUTHORIZATION_HINT = (
 _TOKEN_MISSING = f"a token is required: {_AUTHORIZATION_HINT}"
 _TOKEN_WRONG = f"this token is not the one of this server: {_AUTHORIZATION_HINT}"
 _BODY_TOO_LARGE = f"the request body is larger than {MAX_LINE} bytes"
-_OWN_SITES = ("same-origin", "none")  # what a browser says where no other site leads to a request
+_OWN_SITES = ("same-origin", "none")  # values of Sec-Fetch-Site for requests of no other site
 _OWN_METHODS = {MCP: ("POST",), "/health": ("GET", "HEAD")}
 
 _Headers = dict[str, str]
@@ -48,7 +48,7 @@ Ask = Callable[[Callable[["Memory"], Any]], "Future[Any]"]
 
 
 class Site(Protocol):
-    """What is served besides MCP, which the command line passes: see `filemem.web.site.Site`."""
+    """The routes besides MCP, from the command line: see `filemem.web.site.Site`."""
 
     def list_methods(self, path: str) -> tuple[str, ...]: ...
     def format_refusal(self, path: str, status: int, message: str) -> Mapping[str, object]: ...
@@ -59,10 +59,9 @@ class Site(Protocol):
 
 
 class AccessMiddleware:
-    """Passes on small, complete requests with our Host (`hosts`) and Origin (`origins`).
+    """Passes on small, complete requests with an allowed Host and Origin, and the token.
 
-    It refuses others. Every request needs the token, whatever it asks for; if the token is "",
-    none does.
+    It refuses others. If the token is "", no request needs one.
     """
 
     def __init__(
@@ -79,7 +78,7 @@ class AccessMiddleware:
         self._hosts = hosts
         self._origins = origins
         self._token = token.encode()
-        # Browsers do not tell ports apart, so each server has a name of its own.
+        # Cookies are shared by all ports, so each server has a different name.
         self._cookie = cookie
         self._secret = hmac.new(self._token, b"cookie of the page", "sha256").hexdigest()
         self._site = site
@@ -107,12 +106,7 @@ class AccessMiddleware:
 
     async def _handle_request(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = _parse_headers(scope)
-        refusal = (
-            self._check_origin(scope, headers)
-            or self._check_token(scope, headers)
-            or self._check_request(scope, headers)
-            or self._build_login_redirect(scope)
-        )
+        refusal = self._find_refusal(scope, headers)
         if refusal is not None:
             return await refusal(scope, receive, send)
         try:
@@ -121,107 +115,135 @@ class AccessMiddleware:
         except ClientDisconnect:
             return None
         except TimeoutError:
-            return await self._build_refusal(scope, 408, "the request body did not arrive in time")(
-                scope, receive, send
-            )
+            refusal = self._build_refusal(scope, 408, "the request body did not arrive in time")
+            return await refusal(scope, receive, send)
         if body is None:
-            return await self._build_refusal(scope, 413, _BODY_TOO_LARGE)(scope, receive, send)
+            refusal = self._build_refusal(scope, 413, _BODY_TOO_LARGE)
+            return await refusal(scope, receive, send)
         return await self._app(scope, replay_body(body, receive), send)
+
+    def _find_refusal(self, scope: Scope, headers: _Headers) -> Response | None:
+        """Return the response to a request that is not passed on; None for any other."""
+        for check in (self._check_origin, self._check_token, self._check_request):
+            refusal = check(scope, headers)
+            if refusal is not None:
+                return refusal
+        return self._build_login_redirect(scope, headers)
 
     def _check_origin(self, scope: Scope, headers: _Headers) -> JSONResponse | None:
         if headers.get("host", "") not in self._hosts:
             return self._build_refusal(scope, 421, "this Host is not served here")
-        if "origin" in headers and headers.get("origin", "") not in self._origins:
+        if "origin" in headers and headers["origin"] not in self._origins:
             return self._build_refusal(scope, 403, "pages of this Origin may not ask here")
-        # A file of the user's own may lead to a page, with the token in the address.
-        tokens = () if "authorization" in headers else _list_tokens(scope, headers)
-        is_login = bool(self._token) and scope["path"] in PAGES and self._has_valid_token(tokens)
-        if not (is_login or headers.get("sec-fetch-site", "none") in _OWN_SITES):
-            return self._build_refusal(scope, 403, "other sites may not ask here")
-        return None
+        if _is_own_site(headers) or self._is_login(scope, headers):
+            return None
+        return self._build_refusal(scope, 403, "other sites may not ask here")
+
+    def _is_login(self, scope: Scope, headers: _Headers) -> bool:
+        """Return whether a page is opened by its token, as from a link in a file of the user."""
+        if not self._token or scope["path"] not in PAGES or "authorization" in headers:
+            return False
+        return self._has_valid_token(_list_tokens(scope, headers))
 
     def _check_token(self, scope: Scope, headers: _Headers) -> JSONResponse | None:
-        tokens = _list_tokens(scope, headers)
-        is_known = (
-            self._has_valid_token(tokens) if tokens else self._has_valid_cookie(scope, headers)
-        )
-        if is_known or not self._token:
+        if not self._token:
             return None
-        message = _TOKEN_WRONG if tokens else _TOKEN_MISSING
+        tokens = _list_tokens(scope, headers)
+        if tokens:
+            is_known = self._has_valid_token(tokens)
+            message = _TOKEN_WRONG
+        else:
+            is_known = self._has_valid_cookie(scope, headers)
+            message = _TOKEN_MISSING
+        if is_known:
+            return None
         return self._build_refusal(scope, 401, message, {"WWW-Authenticate": "Bearer"})
 
     def _has_valid_token(self, tokens: Sequence[str]) -> bool:
-        """Whether the token is what a request names; only one may be given."""
-        matches = [
-            hmac.compare_digest(name.encode("utf-8", "replace"), self._token) for name in tokens
-        ]
-        return matches == [True]
+        """Return whether a request names the token, and no other one."""
+        if len(tokens) != 1:
+            return False
+        return hmac.compare_digest(tokens[0].encode("utf-8", "replace"), self._token)
 
     def _has_valid_cookie(self, scope: Scope, headers: _Headers) -> bool:
-        """Whether a page of ours asks: by our cookie and, to write, from our own Origin.
+        """Return whether a request has our cookie and, to write, an Origin.
 
-        The browser states the Origin.
+        The browser states the Origin, which was compared before.
         """
-        cookie = cookie_parser(headers.get("cookie", "")).get(self._cookie, "")
-        is_valid = hmac.compare_digest(cookie.encode("utf-8", "replace"), self._secret.encode())
         is_read = scope["method"] in ("GET", "HEAD")
-        return is_valid and (is_read or "origin" in headers)
+        if not is_read and "origin" not in headers:
+            return False
+        cookies = cookie_parser(headers.get("cookie", ""))
+        cookie = cookies.get(self._cookie, "")
+        return hmac.compare_digest(cookie.encode("utf-8", "replace"), self._secret.encode())
 
-    def _build_login_redirect(self, scope: Scope) -> Response | None:
-        """A page that is opened by its token goes on at the clean address.
+    def _build_login_redirect(self, scope: Scope, headers: _Headers) -> Response | None:
+        """Redirect a page that is opened by its token to the address without it.
 
         It gets a cookie that no script can read.
         """
-        query = parse_qsl(scope.get("query_string", b"").decode("latin-1"), encoding="utf-8")
-        if not (self._token and scope["path"] in PAGES and "token" in dict(query)):
+        query_text = scope.get("query_string", b"").decode("latin-1")
+        query = parse_qsl(query_text, encoding="utf-8")
+        has_token = any(name == "token" for name, _ in query)
+        if not self._token or scope["path"] not in PAGES or not has_token:
             return None
-        remaining_query = urlencode([pair for pair in query if pair[0] != "token"])
-        address = f"{scope['path']}{'?' if remaining_query else ''}{remaining_query}"
+        address = scope["path"]
+        remaining_query = urlencode([(name, value) for name, value in query if name != "token"])
+        if remaining_query:
+            address = f"{address}?{remaining_query}"
         cookie = f"{self._cookie}={self._secret}; Path=/; HttpOnly; SameSite=Strict"
-        headers = {"Set-Cookie": cookie, **_NO_STORE}
-        if _parse_headers(scope).get("sec-fetch-site", "none") in _OWN_SITES:
-            return Response(status_code=303, headers={"Location": address, **headers})
-        # A browser that a file leads here would not send such a cookie along; this page leads on.
+        reply_headers = {"Set-Cookie": cookie, **_NO_STORE}
+        if _is_own_site(headers):
+            reply_headers["Location"] = address
+            return Response(status_code=303, headers=reply_headers)
+        # After a link from a file, a browser would not send such a cookie; this page redirects.
         body = f'<!doctype html><meta http-equiv="refresh" content="0;url={escape(address)}">'
-        return HTMLResponse(body, headers=headers)
+        return HTMLResponse(body, headers=reply_headers)
 
     def _check_request(self, scope: Scope, headers: _Headers) -> JSONResponse | None:
-        methods = _OWN_METHODS.get(scope["path"]) or self._site.list_methods(scope["path"])
+        path = scope["path"]
+        method = scope["method"]
+        methods = _OWN_METHODS.get(path) or self._site.list_methods(path)
         if not methods:
             return self._build_refusal(scope, 404, "nothing is served here; MCP is at /mcp")
-        if scope["method"] not in methods:
-            return self._build_refusal(
-                scope, 405, f"use {methods[0]}", {"Allow": ", ".join(methods)}
-            )
-        if (
-            scope["method"] == "POST"
-            and headers.get("content-type", "").split(";")[0].strip().lower() != _JSON
-        ):
+        if method not in methods:
+            allow = {"Allow": ", ".join(methods)}
+            return self._build_refusal(scope, 405, f"use {methods[0]}", allow)
+        content_type = headers.get("content-type", "").partition(";")[0]
+        if method == "POST" and content_type.strip().lower() != _JSON:
             return self._build_refusal(scope, 415, f"Content-Type must be {_JSON}")
         length = headers.get("content-length", "")
-        is_too_large = length.isdecimal() and int(length[:20]) > MAX_LINE
-        return self._build_refusal(scope, 413, _BODY_TOO_LARGE) if is_too_large else None
+        if length.isdecimal() and int(length[:20]) > MAX_LINE:
+            return self._build_refusal(scope, 413, _BODY_TOO_LARGE)
+        return None
 
     def _build_refusal(
         self, scope: Scope, status: int, message: str, headers: dict[str, str] | None = None
     ) -> JSONResponse:
         body = self._site.format_refusal(scope["path"], status, message)
-        return JSONResponse(
-            body, status, headers={"X-Content-Type-Options": "nosniff", **(headers or {})}
-        )
+        all_headers = {"X-Content-Type-Options": "nosniff"}
+        if headers:
+            all_headers.update(headers)
+        return JSONResponse(body, status, headers=all_headers)
+
+
+def _is_own_site(headers: _Headers) -> bool:
+    """Return whether no other site leads to a request, as the browser states."""
+    return headers.get("sec-fetch-site", "none") in _OWN_SITES
 
 
 def _list_tokens(scope: Scope, headers: _Headers) -> list[str]:
-    """The tokens that a request names: in the header or, where there is none, in the address."""
+    """List the tokens that a request names: in the header, else in the address."""
     if "authorization" in headers:
-        scheme, _, token = headers.get("authorization", "").partition(" ")
+        scheme, _, token = headers["authorization"].partition(" ")
         return [token.strip() if scheme.lower() == "bearer" else ""]
-    query = scope.get("query_string", b"").decode("latin-1")
-    return parse_qs(query, keep_blank_values=True, encoding="latin-1").get("token", [])
+    query_text = scope.get("query_string", b"").decode("latin-1")
+    query = parse_qs(query_text, keep_blank_values=True, encoding="latin-1")
+    return query.get("token", [])
 
 
 def _parse_headers(scope: Scope) -> _Headers:
-    """The headers of a request by name; "" for a repeated one: programs disagree on it."""
+    """Return the headers of a request; "" for a repeated one, which programs read differently."""
     headers: _Headers = {}
     for name, value in scope["headers"]:
         key = name.decode("latin-1").lower()
@@ -244,10 +266,12 @@ async def _read_body(receive: Receive) -> bytes | None:
 
 
 def replay_body(body: bytes, receive: Receive) -> Receive:
-    """A body that was already read, to be read again."""
+    """Let the application read a body that was already read."""
     pending_messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def receive_next() -> Message:
-        return pending_messages.pop() if pending_messages else await receive()
+        if pending_messages:
+            return pending_messages.pop()
+        return await receive()
 
     return receive_next

@@ -58,7 +58,7 @@ def build_server_info(dialect: Dialect, version: str) -> Entry:
 
 
 def build_tool_entry(definition: Tool) -> Entry:
-    """One tool as `tools/list` shows it."""
+    """Build the entry of a tool in `tools/list`."""
     entry: Entry = {
         "name": definition.name,
         "description": definition.description,
@@ -72,21 +72,21 @@ def build_tool_entry(definition: Tool) -> Entry:
 
 
 def _build_schema(definition: Tool) -> Entry:
-    """The schema of a tool's input, as the list shows it."""
+    """Build the schema of a tool's input, as the list shows it."""
     schema = dict(definition.input_schema)
-    if definition.hidden_parameters:
-        # They are taken all the same, so the list does not say that it is whole.
-        schema.pop("additionalProperties", None)
-        schema["properties"] = {
-            name: shape
-            for name, shape in schema["properties"].items()
-            if name not in definition.hidden_parameters
-        }
+    if not definition.hidden_parameters:
+        return schema
+    # Hidden parameters are accepted, so the schema must not forbid them.
+    schema.pop("additionalProperties", None)
+    properties = dict(schema["properties"])
+    for name in definition.hidden_parameters:
+        properties.pop(name, None)
+    schema["properties"] = properties
     return schema
 
 
 def _build_resource_entry(definition: Resource, uri_key: str = "uri") -> Entry:
-    """One resource or resource template, as its list shows it."""
+    """Build the entry of a resource or resource template in its list."""
     return {
         "name": definition.name,
         uri_key: definition.uri,
@@ -113,34 +113,41 @@ def _build_prompt_entry(definition: Prompt) -> Entry:
 
 
 def build_lists(dialect: Dialect) -> Mapping[str, Entry]:
-    """The lists, which never change, by the method that asks for them."""
-    entries: dict[str, Entry] = {
-        "tools/list": {"tools": [*map(build_tool_entry, dialect.listed_tools)]}
-    }
+    """Build the lists, which never change, by method."""
+    tools = [build_tool_entry(tool) for tool in dialect.listed_tools]
+    entries: dict[str, Entry] = {"tools/list": {"tools": tools}}
     if dialect.resources:
-        resources = [_build_resource_entry(row) for row in dialect.resources if "{" not in row.uri]
-        templates = [
-            _build_resource_entry(row, "uriTemplate") for row in dialect.resources if "{" in row.uri
-        ]
+        resources: list[Entry] = []
+        templates: list[Entry] = []
+        for resource in dialect.resources:
+            if "{" in resource.uri:
+                templates.append(_build_resource_entry(resource, "uriTemplate"))
+            else:
+                resources.append(_build_resource_entry(resource))
         entries["resources/list"] = {"resources": resources}
         entries["resources/templates/list"] = {"resourceTemplates": templates}
     if dialect.prompts:
-        entries["prompts/list"] = {"prompts": [*map(_build_prompt_entry, dialect.prompts)]}
+        prompts = [_build_prompt_entry(prompt) for prompt in dialect.prompts]
+        entries["prompts/list"] = {"prompts": prompts}
     return entries
 
 
 def render_prompt(dialect: Dialect, name: str, arguments: Mapping[str, str]) -> Entry | Refusal:
     """Fill in a prompt, as `prompts/get` answers it."""
     prompts = {entry.name: entry for entry in dialect.prompts}
-    if name not in prompts:
-        return Refusal(INVALID_PARAMS, f"no prompt {name[:64]!r}: {suggest_choice(name, prompts)}")
-    definition = prompts[name]
+    definition = prompts.get(name)
+    if definition is None:
+        hint = suggest_choice(name, prompts)
+        return Refusal(INVALID_PARAMS, f"no prompt {name[:64]!r}: {hint}")
     values = {argument.name: argument.default for argument in definition.arguments}
-    values |= {name: value for name, value in arguments.items() if value.strip()}
+    stated_values = {key: value for key, value in arguments.items() if value.strip()}
+    values.update(stated_values)
     for argument in definition.arguments:
         if argument.is_required and not values[argument.name]:
-            return Refusal(INVALID_PARAMS, f"{argument.name} is required: {argument.description}")
-    content = {"text": definition.text.format(**values), "type": "text"}
+            message = f"{argument.name} is required: {argument.description}"
+            return Refusal(INVALID_PARAMS, message)
+    text = definition.text.format(**values)
+    content = {"text": text, "type": "text"}
     return {
         "description": definition.description,
         "messages": [{"content": content, "role": "user"}],
@@ -160,15 +167,15 @@ class Action(Enum):
     ROOTS = "roots"
 
 
-# What the connection does for a request, and the parameter that says for which thing.
+# What the connection does for a request.
 _ACTIONS: Mapping[str, Action] = {"tools/call": Action.CALL, "resources/read": Action.READ}
 _NAME_FIELDS: Mapping[str, str] = {
     "tools/call": "name",
     "prompts/get": "name",
     "resources/read": "uri",
 }
-_ARGUMENT_FIELDS = ("name", "value")  # of an argument to complete
-# What the client notifies of.
+# The field that names a prompt or resource, by the type of the reference.
+_REFERENCE_FIELDS: Mapping[str, str] = {"ref/prompt": "name", "ref/resource": "uri"}
 _NOTIFICATION_ACTIONS: Mapping[object, Action] = {
     "notifications/cancelled": Action.CANCEL,
     "notifications/roots/list_changed": Action.ROOTS,
@@ -176,7 +183,7 @@ _NOTIFICATION_ACTIONS: Mapping[object, Action] = {
 
 
 class RequestHandler:
-    """The state of one connection: in the newer protocol until it is handed over."""
+    """The state of one connection, until it opens the newer protocol and is handed over."""
 
     def __init__(self, dialect: Dialect, version: str) -> None:
         self.dialect = dialect
@@ -184,12 +191,12 @@ class RequestHandler:
         self._lists = {**build_lists(dialect), "ping": {}}
         self.is_initialized = False
         self.has_roots = False
-        """Whether the client says what its roots are."""
+        """Whether the client answers `roots/list`."""
         self.can_ask = False
-        """Whether it asks its user what we ask."""
+        """Whether the client asks its user questions of the server."""
 
     def answer_message(self, message: Message) -> Message | Action:
-        """Handle one message; return the reply, or what else to do."""
+        """Handle one message; return the reply, or the action of the connection."""
         if "method" not in message:
             return Action.REPLY
         method = str(message["method"])
@@ -210,25 +217,26 @@ class RequestHandler:
         meta = params.get("_meta")
         if isinstance(meta, dict) and _STATELESS in meta:
             return _OTHER_ERA_REFUSAL if self.is_initialized else Action.HAND_OVER
-        return self._lists[method] if method in self._lists else self._route_request(method, params)
+        if method in self._lists:
+            return self._lists[method]
+        return self._route_request(method, params)
 
     def _route_request(self, method: str, params: Mapping[str, Any]) -> Entry | Refusal | Action:
         if method == "completion/complete" and self.dialect.prompts:
             return self._answer_completion(params)
-        if method not in _NAME_FIELDS or f"{method.partition('/')[0]}/list" not in self._lists:
+        list_method = f"{method.partition('/')[0]}/list"
+        if method not in _NAME_FIELDS or list_method not in self._lists:
             return Refusal(METHOD_NOT_FOUND, "Method not found", data=method)
-        if not (self.is_initialized and _is_well_formed(method, params)):
+        if not self.is_initialized or not _is_well_formed(method, params):
             return _INVALID_PARAMS_REFUSAL
         if method == "prompts/get":
             return render_prompt(self.dialect, params["name"], params.get("arguments") or {})
         return _ACTIONS[method]
 
     def _answer_completion(self, params: Mapping[str, Any]) -> Refusal | Action:
-        return (
-            Action.COMPLETE
-            if self.is_initialized and _has_completion_target(params)
-            else _INVALID_PARAMS_REFUSAL
-        )
+        if self.is_initialized and _has_completion_target(params):
+            return Action.COMPLETE
+        return _INVALID_PARAMS_REFUSAL
 
     def _initialize(self, params: Mapping[str, Any]) -> Entry | Refusal:
         if not _has_client_info(params):
@@ -237,13 +245,13 @@ class RequestHandler:
         client_capabilities = params["capabilities"]
         self.has_roots = isinstance(client_capabilities.get("roots"), dict)
         elicitation = client_capabilities.get("elicitation")
-        # Before 2025-11-25 there were forms alone, and nothing named them.
+        # Before 2025-11-25 an empty object meant forms, the only kind.
         self.can_ask = isinstance(elicitation, dict) and (not elicitation or "form" in elicitation)
-        requested_version = params["protocolVersion"]
+        version = params["protocolVersion"]
+        if version not in HANDSHAKE_VERSIONS:
+            version = HANDSHAKE_VERSIONS[-1]
         result: dict[str, object] = {
-            "protocolVersion": requested_version
-            if requested_version in HANDSHAKE_VERSIONS
-            else HANDSHAKE_VERSIONS[-1],
+            "protocolVersion": version,
             "capabilities": build_capabilities(self.dialect),
             "serverInfo": build_server_info(self.dialect, self.version),
         }
@@ -253,40 +261,36 @@ class RequestHandler:
 
 
 def _has_client_info(params: Mapping[str, Any]) -> bool:
-    """Whether `initialize` has its three required parameters."""
+    """Return whether `initialize` has its three required parameters."""
     client = params.get("clientInfo")
-    return (
-        is_text(params.get("protocolVersion"))
-        and isinstance(params.get("capabilities"), dict)
-        and isinstance(client, dict)
-        and all(is_text(client.get(name)) for name in ("name", "version"))
-    )
+    if not isinstance(client, dict) or not isinstance(params.get("capabilities"), dict):
+        return False
+    texts = (params.get("protocolVersion"), client.get("name"), client.get("version"))
+    return all(is_text(text) for text in texts)
 
 
 def _is_well_formed(method: str, params: Mapping[str, Any]) -> bool:
-    """Whether a request has what the protocol says."""
+    """Return whether the parameters of a request follow the protocol."""
     arguments = params.get("arguments")
-    if not isinstance(arguments, dict | None):
-        return False
-    texts = [params.get(_NAME_FIELDS[method]), *(arguments or ())]
-    if method == "prompts/get" and arguments:
-        texts += arguments.values()
     meta = params.get("_meta")
-    token = meta.get("progressToken", "") if isinstance(meta, dict) else ""
-    return (
-        all(map(is_text, texts)) and isinstance(meta, dict | None) and isinstance(token, int | str)
-    )
+    if not isinstance(arguments, dict | None) or not isinstance(meta, dict | None):
+        return False
+    if meta and not isinstance(meta.get("progressToken", ""), int | str):
+        return False
+    texts = [params.get(_NAME_FIELDS[method])]
+    if arguments:
+        texts += arguments.keys()
+        if method == "prompts/get":
+            texts += arguments.values()
+    return all(is_text(text) for text in texts)
 
 
 def _has_completion_target(params: Mapping[str, Any]) -> bool:
-    """Whether a request says what argument of what is to be completed."""
+    """Return whether a request names the argument to complete."""
     reference = params.get("ref")
     argument = params.get("argument")
-    if not (isinstance(reference, dict) and isinstance(argument, dict)):
+    if not isinstance(reference, dict) or not isinstance(argument, dict):
         return False
-    names = {"ref/prompt": "name", "ref/resource": "uri"}
-    texts = (
-        reference.get(names.get(str(reference.get("type")), "")),
-        *map(argument.get, _ARGUMENT_FIELDS),
-    )
-    return all(map(is_text, texts))
+    name_field = _REFERENCE_FIELDS.get(str(reference.get("type")), "")
+    texts = (reference.get(name_field), argument.get("name"), argument.get("value"))
+    return all(is_text(text) for text in texts)

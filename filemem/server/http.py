@@ -1,7 +1,4 @@
-"""MCP over HTTP, and what is served besides it.
-
-All of it is one application behind our own door, which guards every path alike.
-"""
+"""MCP over HTTP, the pages and the health check: one application behind `AccessMiddleware`."""
 
 from __future__ import annotations
 
@@ -12,6 +9,7 @@ import socket
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 
 import uvicorn
@@ -28,37 +26,45 @@ from filemem.server.calls import CallQueue, OnCrash, OpenMemory, log_crash
 from filemem.server.door import MCP, AccessMiddleware, Ask, Site
 from filemem.server.sdk import FilememServer
 
-PORT_ATTEMPTS = 100  # ports that are tried where one is taken
+PORT_ATTEMPTS = 100  # ports that are tried if one is in use
 OnStart = Callable[[int, Ask], None]  # called with the port, and what runs a function on the memory
-SHARED_THREADS = 8  # calls at a time, where several people ask
-MIN_TOKEN_LENGTH = 16  # characters of a token that guards an address other machines reach
+SHARED_THREADS = 8  # calls at a time for a server of several people
+MIN_TOKEN_LENGTH = 16  # characters of a token for an address that other machines reach
+_LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where to listen, and who may connect; `names`: further host names.
+    """Where to listen, and who may connect.
 
-    Every request needs the token, as bearer token or as `?token=`. Without one any program and user
-    of this machine is served, without private records; `remote` allows an address off loopback,
-    where it must be set. With `alone` the names of loopback are refused. A `guard` stands before
-    the application and says who asks, in place of one token; a proxy may pass on names of this
-    machine without a port then.
+    Every request needs the token, as bearer token or as `?token=`. Without one every program and
+    user of this machine is served, without private records.
     """
 
     host: str = "127.0.0.1"
     port: int = 3847
-    is_remote_allowed: bool = False
+    is_remote_allowed: bool = False  # whether the address may be off loopback; needs a token
     token: str = ""
-    extra_names: tuple[str, ...] = ()
-    is_loopback_refused: bool = False
+    extra_names: tuple[str, ...] = ()  # further host names
+    is_loopback_refused: bool = False  # whether the names of loopback are refused
+    # Wraps the application and identifies users, instead of one token; a proxy may then pass on
+    # names of this machine without a port.
     guard: Callable[[ASGIApp], ASGIApp] | None = None
 
     def build_hosts(self, port: int) -> frozenset[str]:
-        """The Host headers that we accept when listening on `port`."""
-        local_names = () if self.is_loopback_refused else ("127.0.0.1", "localhost", "[::1]")
-        names = {*local_names, _format_host(self.host), *map(str.lower, self.extra_names)}
-        portless_names = frozenset(names) if port == 80 or self.guard else frozenset()
-        return frozenset(f"{name}:{port}" for name in names) | portless_names
+        """Return the Host headers that are accepted when listening on `port`."""
+        names = [_format_host(self.host)]
+        names += [name.lower() for name in self.extra_names]
+        if not self.is_loopback_refused:
+            names += _LOOPBACK_NAMES
+        hosts = {f"{name}:{port}" for name in names}
+        if port == 80 or self.guard:
+            hosts.update(names)
+        return frozenset(hosts)
+
+
+def _skip_start(port: int, ask: Ask) -> None:
+    """Do nothing: the default of `on_start`."""
 
 
 def serve(
@@ -67,17 +73,26 @@ def serve(
     version: str,
     address: Address,
     site: Site,
-    on_start: OnStart = lambda *_: None,
+    on_start: OnStart = _skip_start,
     on_crash: OnCrash = log_crash,
     server_socket: socket.socket | None = None,
 ) -> None:
     """Serve MCP at /mcp, GET /health and a site's routes until a signal comes.
 
-    `on_start` gets the port and what runs a function on the memory.
-    `listening`: a socket that another process opened for this address.
+    Args:
+        dialect: the tools.
+        open_memory: opens the memory at the first call.
+        version: of filemem.
+        address: where to listen.
+        site: the other routes.
+        on_start: called with the port, and what runs a function on the memory.
+        on_crash: reports a defect.
+        server_socket: a socket that another process opened for this address.
     """
-    server_socket = server_socket or open_server_socket(address)
-    calls = CallQueue(dialect, open_memory, on_crash, SHARED_THREADS if address.guard else 1)
+    if server_socket is None:
+        server_socket = open_server_socket(address)
+    thread_count = SHARED_THREADS if address.guard else 1
+    calls = CallQueue(dialect, open_memory, on_crash, thread_count)
     server = _build_server(dialect, calls, version, address, server_socket, site)
     port = server_socket.getsockname()[1]
     sys.stderr.write(f"filemem serves MCP at http://{_format_host(address.host)}:{port}/mcp\n")
@@ -94,16 +109,18 @@ def serve_beside(
     site: Site,
     on_start: OnStart,
 ) -> None:
-    """Serve the same, and the same memory, in a thread beside another transport.
+    """Serve the memory of another transport over HTTP, too, in a thread.
 
     It listens on this port or the next free one.
     """
     server_socket = open_server_socket(address, PORT_ATTEMPTS)
     server = _build_server(dialect, calls, version, address, server_socket, site)
-    threading.Thread(
+    thread = threading.Thread(
         target=server.run, args=([server_socket],), name="filemem-page", daemon=True
-    ).start()
-    on_start(server_socket.getsockname()[1], calls.ask)
+    )
+    thread.start()
+    port = server_socket.getsockname()[1]
+    on_start(port, calls.ask)
 
 
 def _build_server(
@@ -114,8 +131,9 @@ def _build_server(
     server_socket: socket.socket,
     site: Site,
 ) -> uvicorn.Server:
+    port = server_socket.getsockname()[1]
     config = uvicorn.Config(
-        build_application(dialect, calls, version, address, server_socket.getsockname()[1], site),
+        build_application(dialect, calls, version, address, port, site),
         log_config=None,
         access_log=False,
         server_header=False,
@@ -132,46 +150,52 @@ def _build_server(
 def build_application(
     dialect: Dialect, calls: CallQueue, version: str, address: Address, port: int, site: Site
 ) -> ASGIApp:
-    """Make the guarded application: /mcp, /health, and what the site serves."""
+    """Build the guarded application: /mcp, /health, and the routes of the site."""
 
     async def answer_health(_: Request) -> JSONResponse:
         return JSONResponse({"status": "ok", "name": "filemem", "version": version})
 
-    calls = calls if address.token or address.guard else calls.as_public()
-    hosts = address.build_hosts(port)
-    origins = frozenset(f"http://{host}" for host in hosts)
+    def run_sessions(_: Starlette) -> AbstractAsyncContextManager[None]:
+        return manager.run()
+
+    if not address.token and not address.guard:
+        calls = calls.as_public()
     manager = StreamableHTTPSessionManager(
         FilememServer(dialect, calls, version),
         json_response=True,
-        stateless=True,  # nothing is kept of a client, and the server may restart under it
+        stateless=True,  # the server may restart between two requests of a client
     )
     routes = [
         Route(MCP, manager.asgi_app),
         Route("/health", answer_health),
         *site.build_routes(calls.ask, calls.on_crash),
     ]
-    inner_app = Starlette(routes=routes, lifespan=lambda _: manager.run())
-    app = address.guard(inner_app) if address.guard else inner_app
+    app: ASGIApp = Starlette(routes=routes, lifespan=run_sessions)
+    if address.guard:
+        app = address.guard(app)
+    hosts = address.build_hosts(port)
+    origins = frozenset(f"http://{host}" for host in hosts)
     return AccessMiddleware(app, hosts, origins, address.token, site, cookie=f"filemem_{port}")
 
 
 def open_server_socket(address: Address, extra_ports: int = 0) -> socket.socket:
-    """Open the listening socket; where the port is taken, on one of so many `further` ones.
+    """Open the listening socket; if the port is in use, on one of the next `extra_ports`.
 
-    Raises BadInput, and Locked: every port is taken.
+    Raises BadInput, and Locked: every port is in use.
     """
     _refuse_unguarded(address)
     server_socket = _open_socket(address, extra_ports)
     server_socket.setblocking(False)
-    # Else an answer of two parts waits for 40 ms.
+    # Without it, an answer of two parts waits for 40 ms.
     server_socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return server_socket
 
 
 def _refuse_unguarded(address: Address) -> None:
-    """Refuse to be reached by others without a good token or a guard. Raises BadInput."""
+    """Refuse an address that other machines reach without a token or a guard. Raises BadInput."""
     is_local = is_loopback(address.host)
-    if not (is_local or (address.is_remote_allowed and (address.token or address.guard))):
+    has_guard = bool(address.token or address.guard)
+    if not is_local and not (address.is_remote_allowed and has_guard):
         raise BadInput(
             f"{address.host or 'this address'} can be reached from other machines",
             "listen on 127.0.0.1, or set a token that every request must carry: "
@@ -181,14 +205,14 @@ def _refuse_unguarded(address: Address) -> None:
     hint = "openssl rand -hex 32"
     if not re.fullmatch("[!-~]*", address.token):
         raise BadInput("the token must be printable ASCII without spaces", hint, field="token")
-    if len(address.token) < MIN_TOKEN_LENGTH and not (is_local or address.guard):
-        raise BadInput(
-            f"off loopback the token needs {MIN_TOKEN_LENGTH} characters", hint, field="token"
-        )
+    is_short = len(address.token) < MIN_TOKEN_LENGTH
+    if is_short and not is_local and not address.guard:
+        message = f"off loopback the token needs {MIN_TOKEN_LENGTH} characters"
+        raise BadInput(message, hint, field="token")
 
 
 def _open_socket(address: Address, extra_ports: int) -> socket.socket:
-    """The socket of an address, or of the next port that is free. Raises BadInput and Locked."""
+    """Open the socket of an address, or of the next free port. Raises BadInput and Locked."""
     host = address.host
     port = address.port
     if not 0 <= port <= 65535:
@@ -208,7 +232,7 @@ def _open_socket(address: Address, extra_ports: int) -> socket.socket:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach the address.
+    """Return whether only this machine can reach an address.
 
     Names other than localhost are not trusted to be local.
     """

@@ -1,8 +1,8 @@
 """A socket in the Git folder, by which this user's own commands ask a server: see `filemem.ask`.
 
-Rule: a folder that is the user's alone, and the kernel's word for who is at the other end. One
-connection is answered at a time, and a slow one is dropped: a command that is not answered soon
-does its work itself.
+Only this user can open its folder, and the kernel states the user at the other end. One connection
+is answered at a time, and a slow one is dropped: a command without a quick answer does its work
+itself.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from typing import NamedTuple
 
 from filemem import ask
 
-READ_SECONDS = 0.05  # seconds in which a request must have come
-SEND_SECONDS = 1.0  # seconds without a byte that the client takes of its answer
-_MAX_REQUEST_SIZE = 4_000_000  # bytes of a request
-_BACKLOG = 16  # connections; of further ones the system tells the client at once
+READ_SECONDS = 0.05  # seconds for receiving a request
+SEND_SECONDS = 1.0  # seconds for sending a part of the answer
+_MAX_REQUEST_SIZE = 4_000_000  # bytes
+_MAX_FIRST_LINE = 40  # bytes
+_BACKLOG = 16  # waiting connections; the system refuses further ones at once
 
 
 class Request(NamedTuple):
@@ -61,14 +62,14 @@ class Listener:
         self._thread.start()
 
     def close(self) -> None:
-        """Answer no more; the process may go on."""
+        """Stop answering; the process may continue."""
         self._is_closed = True
         if self._socket:
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread
 
     def _run(self) -> None:
-        with suppress(OSError):  # where no socket can be had, commands do their work themselves
+        with suppress(OSError):  # without a socket, commands do their work themselves
             self._folder.mkdir(0o700, parents=True, exist_ok=True)
             folder = ask.open_folder(str(self._folder))
             try:
@@ -79,8 +80,8 @@ class Listener:
     def _serve_requests(self, folder: int) -> None:
         lock = os.open("lock", os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW, 0o600, dir_fd=folder)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX)  # until the server that has it ends
-            _remove_socket(folder)  # that of a server that was killed
+            fcntl.flock(lock, fcntl.LOCK_EX)  # waits for the end of another server
+            _remove_socket(folder)  # left by a server that was killed
             with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as self._socket:
                 self._socket.bind(ask.get_socket_address(folder, str(self._folder)))
                 os.chmod("socket", 0o600, dir_fd=folder)
@@ -93,47 +94,68 @@ class Listener:
             os.close(lock)
 
     def _answer_connection(self, connection: socket.socket) -> None:
-        with connection, suppress(OSError, ValueError):  # it is gone, slow, or talks nonsense
+        with connection, suppress(OSError, ValueError):  # a late, broken or invalid request
             if ask.get_peer_uid(connection) != os.getuid():
                 return
             request = _read_request(connection)
             connection.settimeout(SEND_SECONDS)
-            reply = self._answer(request, lambda: connection.sendall(ask.BEGIN_MARK))
+
+            def begin() -> None:
+                connection.sendall(ask.BEGIN_MARK)
+
+            reply = self._answer(request, begin)
             if reply:
-                code, out, err = reply
-                connection.sendall(b"%d %d %d\n" % (code, len(out), len(err)) + out + err)
+                status, output, errors = reply
+                header = b"%d %d %d\n" % (status, len(output), len(errors))
+                connection.sendall(header + output + errors)
 
 
 def _remove_socket(folder: int) -> None:
-    """Remove what stands in the place of the socket, a link too. Raises OSError: it is a folder."""
+    """Remove the socket file, or a link in its place. Raises OSError: it is a folder."""
     with suppress(FileNotFoundError):
         os.unlink("socket", dir_fd=folder)
 
 
 def _read_request(connection: socket.socket) -> Request:
-    """Read a request. Raises OSError: it is late or not whole; ValueError: it is none."""
+    """Read a request. Raises OSError: it is late or incomplete; ValueError: it is invalid."""
     deadline = time.monotonic() + READ_SECONDS
-    data = b""
-    size = 0
-    while len(data) < size or not size:
+    received = b""
+    size = 0  # of the whole request; 0 until its first line is complete
+    while len(received) < size or not size:
         connection.settimeout(max(0.001, deadline - time.monotonic()))
-        part = connection.recv(1 << 20)
-        if not part or time.monotonic() > deadline:
+        chunk = connection.recv(1 << 20)
+        if not chunk or time.monotonic() > deadline:
             raise TimeoutError("the request did not come")
-        data += part
-        first_line, newline, _ = data[:40].partition(b"\n")
+        received += chunk
+        first_line, newline, _ = received[:_MAX_FIRST_LINE].partition(b"\n")
         if newline:
-            fields_size, data_size = map(int, first_line.split())
+            fields_size, data_size = _parse_first_line(first_line)
             size = len(first_line) + 1 + fields_size + data_size
-        if size > _MAX_REQUEST_SIZE or (not newline and len(data) > 40):
+        is_without_line = not newline and len(received) > _MAX_FIRST_LINE
+        if size > _MAX_REQUEST_SIZE or is_without_line:
             raise ValueError("this is no request")
-    data = data[len(first_line) + 1 :]
-    version, head, folder, out, err, columns, count, *texts = os.fsdecode(data[:fields_size]).split(
-        "\0"
-    )
+    fields_start = len(first_line) + 1
+    fields_end = fields_start + fields_size
+    fields = received[fields_start:fields_end]
+    return _parse_request(fields, data=received[fields_end:])
+
+
+def _parse_first_line(line: bytes) -> tuple[int, int]:
+    """Return the sizes of the fields and of the data of a request."""
+    fields_size, data_size = line.split()
+    return int(fields_size), int(data_size)
+
+
+def _parse_request(fields: bytes, data: bytes) -> Request:
+    version, head, folder, out, err, columns, count, *texts = os.fsdecode(fields).split("\0")
     word_count = int(count)
-    ttys = (out == "1", err == "1")
-    settings = set(texts[word_count:])
     return Request(
-        version, head, folder, ttys, int(columns), texts[:word_count], settings, data[fields_size:]
+        version=version,
+        head=head,
+        folder=folder,
+        ttys=(out == "1", err == "1"),
+        columns=int(columns),
+        words=texts[:word_count],
+        settings=set(texts[word_count:]),
+        data=data,
     )

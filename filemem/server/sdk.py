@@ -1,7 +1,4 @@
-"""The MCP server proper, on the official SDK.
-
-It is one `Server` for every transport, fed from a dialect's tables.
-"""
+"""The MCP server on the official SDK: one `Server` for every transport, from a dialect's tables."""
 
 from __future__ import annotations
 
@@ -44,7 +41,7 @@ async def _wait_for_future(future: Future[Any]) -> None:
 
 
 def _build_constant_handler(result: Any) -> Callable[..., Awaitable[Any]]:
-    """A handler that returns a list that never changes."""
+    """Build a handler that returns a constant list."""
 
     async def answer(*_: object) -> Any:
         return result
@@ -52,7 +49,7 @@ def _build_constant_handler(result: Any) -> Callable[..., Awaitable[Any]]:
     return answer
 
 
-# Method that asks for a list -> the handler's name, and the type of the list.
+# The handler's name and the type of the list, by method.
 _LISTS: Mapping[str, tuple[str, Any]] = {
     "tools/list": ("on_list_tools", types.ListToolsResult),
     "resources/list": ("on_list_resources", types.ListResourcesResult),
@@ -62,10 +59,7 @@ _LISTS: Mapping[str, tuple[str, Any]] = {
 
 
 class FilememServer(Server[Any]):
-    """The SDK's server, with what it cannot derive from its handlers.
-
-    That is the resources and prompts of a dialect's tables.
-    """
+    """The SDK's server with the tools, resources and prompts of a dialect."""
 
     def __init__(self, dialect: Dialect, calls: CallQueue, version: str) -> None:
         self.dialect = dialect
@@ -91,7 +85,7 @@ class FilememServer(Server[Any]):
         outcome = await self._run_call(params.name, arguments, can_ask=_can_ask(context))
         question = outcome.question
         if question:
-            # The client sends the whole call again with its reply, and nothing is kept meanwhile.
+            # The client sends the whole call again with its reply; the server keeps no state.
             key = f"filemem-{zlib.crc32(question.text.encode())}"
             reply = (params.input_responses or {}).get(key)
             if reply is None:
@@ -138,9 +132,8 @@ class FilememServer(Server[Any]):
         name = params.argument.name
         future = self.calls.submit_completion(name, params.argument.value)
         await _wait_for_future(future)
-        return types.CompleteResult.model_validate(
-            _require_result(self.calls.build_content(future, name))
-        )
+        content = self.calls.build_content(future, name)
+        return types.CompleteResult.model_validate(_require_result(content))
 
     async def get_prompt(
         self, _: _Context, params: types.GetPromptRequestParams
@@ -151,23 +144,22 @@ class FilememServer(Server[Any]):
 
 
 def _can_ask(context: _Context) -> bool:
-    """Whether the client asks its user what we ask, and then sends the call again."""
-    client_capabilities = context.session.client_capabilities
-    is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
-    return is_modern and bool(
-        client_capabilities
-        and client_capabilities.elicitation
-        and client_capabilities.elicitation.form
-    )
+    """Return whether the client asks its user our questions, and then sends the call again."""
+    if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+        return False
+    capabilities = context.session.client_capabilities
+    if not capabilities or not capabilities.elicitation:
+        return False
+    return bool(capabilities.elicitation.form)
 
 
 def _build_form(text: str) -> types.ElicitRequest:
-    params = types.ElicitRequestFormParams(message=text, requested_schema={**YES_OR_NO})
+    params = types.ElicitRequestFormParams(message=text, requested_schema=dict(YES_OR_NO))
     return types.ElicitRequest(params=params)
 
 
 def _require_result(result: dict[str, object] | Refusal) -> dict[str, object]:
-    """A result. Raises MCPError for a refusal."""
+    """Return a result. Raises MCPError for a refusal."""
     if isinstance(result, Refusal):
         raise MCPError(result.code, result.message, result.data)
     return result

@@ -1,7 +1,7 @@
 """One connection over stdio, between the wire and the SDK.
 
-Messages are fed to the SDK, and its answers are written. Rule: at the end of the input, or at a
-signal, requests under way are answered, and the process ends soon in any case.
+At the end of the input, or at a signal, running requests are answered, and the process ends within
+a limited time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _Sink = MemoryObjectSendStream[_Item]
 
 @dataclass
 class Connection:
-    """One stdio connection: what goes in and out between the wire and the SDK; see `serve`."""
+    """One stdio connection: passes messages between the wire and the SDK; see `serve`."""
 
     wire: Wire
     status: int = 0
@@ -68,7 +68,7 @@ class Connection:
         """Answer the running call, tell waiting ones that they were not started, then stop."""
         server.calls.refuse_new_calls()
         await self._wait_for_answers(SIGNAL_SECONDS)
-        # Of what is cancelled now it tells in words of its own.
+        # The SDK would log the calls that are cancelled now.
         logging.getLogger("mcp").setLevel(logging.CRITICAL)
         self._scope.cancel()
 
@@ -79,7 +79,7 @@ class Connection:
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         """Feed the SDK from a thread, since reading blocks; wait if the SDK cannot keep up."""
-        # What is suppressed says that the loop has ended: nobody is left to feed.
+        # These errors mean that the event loop has ended.
         with suppress(
             OSError,
             RuntimeError,
@@ -88,7 +88,7 @@ class Connection:
             anyio.ClosedResourceError,
         ):
             for message in messages:
-                if self.status:  # told to end: nothing more is begun
+                if self.status:  # a signal came: start nothing more
                     return
                 asyncio.run_coroutine_threadsafe(self._pass_message(message, sink), loop).result()
             schedule_exit(0, line.INPUT_END_SECONDS)
@@ -101,7 +101,7 @@ class Connection:
         kind = types.JSONRPCRequest if "id" in message else types.JSONRPCNotification
         if "id" in message:
             self._pending_ids.add(str(message["id"]))
-        else:  # of all notifications a cancellation alone names a request
+        else:  # the only notification with a request id is a cancellation
             params: Any = message.get("params") or {}
             self._pending_ids.discard(str(params.get("requestId")))
         await sink.send(SessionMessage(kind.model_validate(message)))
@@ -130,7 +130,7 @@ class Connection:
         with suppress(OSError):
             # In a thread: a client may write all its requests before it reads the first answer.
             return await anyio.to_thread.run_sync(self.wire.send, message, abandon_on_cancel=True)
-        self._scope.cancel()  # the client reads no more
+        self._scope.cancel()  # the client no longer reads
         return None
 
 

@@ -23,8 +23,8 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 
 Message = dict[str, object]
-# The form of a question to a person. Accepting says nothing alone: some clients accept an empty
-# form where nobody sits.
+# The form of a question to a person. Accepting is not enough: some clients accept an empty form
+# without asking anybody.
 YES_OR_NO: Message = {
     "type": "object",
     "properties": {"yes": {"type": "boolean", "title": "Yes"}},
@@ -42,9 +42,10 @@ class Refusal(NamedTuple):
 
     def to_message(self) -> Message:
         """The JSON-RPC error object to send."""
-        error = {"code": self.code, "message": self.message}
-        data_field = {} if self.data is None else {"data": self.data}
-        return {"jsonrpc": "2.0", "id": self.id, "error": {**error, **data_field}}
+        error: Message = {"code": self.code, "message": self.message}
+        if self.data is not None:
+            error["data"] = self.data
+        return {"jsonrpc": "2.0", "id": self.id, "error": error}
 
 
 TOO_LONG = Refusal(INVALID_REQUEST, f"message longer than {MAX_LINE} bytes")
@@ -52,7 +53,7 @@ TOO_LONG = Refusal(INVALID_REQUEST, f"message longer than {MAX_LINE} bytes")
 _ID = rb'"id"\s*:\s*(\d{1,15}|"[ !#-\[\]-~]{0,100}")\s*'
 _LEADING_ID = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?' + _ID + rb",")
 _TRAILING_ID = re.compile(_ID + rb"\}\s*$")
-_TAIL_SIZE = 200  # bytes at the end of a message that are looked at
+_TAIL_SIZE = 200  # bytes at the end of a message that are searched for its id
 
 
 def parse_line(line: bytes) -> Message | Refusal | None:
@@ -76,13 +77,13 @@ def parse_line(line: bytes) -> Message | Refusal | None:
 
 
 def dump(value: object) -> str:
-    """A value as one compact line of JSON; a character that UTF-8 cannot encode becomes `?`."""
+    """Format a value as one compact line of JSON; characters that UTF-8 lacks become `?`."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def has_agreed(reply: object) -> bool:
-    """Whether a person has filled in YES_OR_NO with a yes."""
+    """Return whether a person has answered YES_OR_NO with yes."""
     if not isinstance(reply, dict) or reply.get("action") != "accept":
         return False
     content = reply.get("content")
@@ -90,10 +91,10 @@ def has_agreed(reply: object) -> bool:
 
 
 def is_text(value: object) -> bool:
-    """Whether a value is text that UTF-8 can encode."""
-    return isinstance(value, str) and (
-        value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value)
-    )
+    """Return whether a value is text that UTF-8 can encode."""
+    if not isinstance(value, str):
+        return False
+    return value.isascii() or not any("\ud800" <= char <= "\udfff" for char in value)
 
 
 def _validate_message(value: Message) -> Message | Refusal | None:
@@ -102,13 +103,17 @@ def _validate_message(value: Message) -> Message | Refusal | None:
         return Refusal(INVALID_REQUEST, 'jsonrpc must be "2.0"', id_)
     if "method" not in value:
         is_reply = "result" in value or "error" in value
-        return value if is_reply else Refusal(INVALID_REQUEST, "method is missing", id_)
+        if is_reply:
+            return value
+        return Refusal(INVALID_REQUEST, "method is missing", id_)
     if "id" in value and id_ is None:
         return Refusal(INVALID_REQUEST, "id must be an integer or text")
     if not is_text(value["method"]):
         return Refusal(INVALID_REQUEST, "method must be text", id_)
     if not isinstance(value.get("params", {}), dict | None):
-        return Refusal(INVALID_PARAMS, "params must be an object", id_) if "id" in value else None
+        if "id" not in value:
+            return None
+        return Refusal(INVALID_PARAMS, "params must be an object", id_)
     return value
 
 
@@ -123,7 +128,7 @@ def _refuse_constant(constant: str) -> NoReturn:
 
 
 def _skip_long_line(start: bytes, source: BinaryIO) -> Refusal:
-    """Refuse a line of which only the start has been read; the rest is dropped."""
+    """Read and drop the rest of a line that is too long; return the refusal."""
     end = chunk = start
     while chunk and not chunk.endswith(b"\n"):
         chunk = source.readline(MAX_LINE)
@@ -178,6 +183,7 @@ def claim_stdio() -> Wire:
 
 
 def list_deadly_signals() -> tuple[int, ...]:
-    """The signals that end a server; SIGHUP only if it is not ignored, as under `nohup`."""
-    is_handled = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
-    return (signal.SIGTERM, signal.SIGINT, *((signal.SIGHUP,) if is_handled else ()))
+    """List the signals that end a server; SIGHUP only if it is not ignored, as under `nohup`."""
+    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+        return signal.SIGTERM, signal.SIGINT
+    return signal.SIGTERM, signal.SIGINT, signal.SIGHUP

@@ -567,7 +567,7 @@ def test_a_forked_topic_shows_all_that_hold() -> None:
 
 
 def test_a_filter_keeps_heads_out() -> None:
-    places = arranged(scored(a=0.9), build_graph(CHAIN), can_bring=lambda node: node != "d")
+    places = arranged(scored(a=0.9), build_graph(CHAIN), unwanted_heads={"d"})
     assert [place.id for place in places] == ["a"]
 
 
@@ -582,7 +582,7 @@ def test_what_has_a_status_nobody_understands_stands_behind_the_whole_list() -> 
     assert placed(graph, u=0.9, d=0.3, note=0.1) == "d note u"
     assert placed(graph, v=0.9, u=0.8, a=0.2) == "+d a v u"
     assert placed(graph, w=0.9, d=0.3) == "+z d w", "what replaced it keeps its place"
-    assert arranged(scored(u=0.9), graph, can_show=lambda node: node != "u") == ()
+    assert arranged(scored(u=0.9), graph, hidden_ids={"u"}) == ()
 
 
 def test_chains_are_followed_across_topics() -> None:
