@@ -221,7 +221,9 @@ def access(project: Project, file: Path, as_json: bool) -> None:
       filemem org access access.toml
     """
     with _open_index(project) as (commands, index):
-        _print_result(commands.replace_rights(index, project.working_folder / file), as_json=as_json)
+        _print_result(
+            commands.replace_rights(index, project.working_folder / file), as_json=as_json
+        )
 
 
 @org.command()
