@@ -44,6 +44,7 @@ if TYPE_CHECKING:
         snapshot,
         status,
         touched,
+        undo,
         update,
     )
     from filemem.memory.brief import Brief
@@ -439,8 +440,8 @@ class Memory:
         return self.keeper.write(lambda store: verbs.update.edit(store, id, data, before))
 
     def undo(self) -> WriteResult:
-        """Take back the last save by a new commit. Errors as for `forget.undo`."""
-        return self.keeper.write(verbs.forget.undo)
+        """Undo the last save by a new commit. Raises as `undo.undo`."""
+        return self.keeper.write(verbs.undo.undo)
 
     def adopt(self, files: Collection[str], was: str = "") -> tuple[WriteResult, ...]:
         """Write ids into files that state none; arguments and errors as for `update.adopt`."""
