@@ -14,7 +14,7 @@ import time
 import zlib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from filemem import changes
 from filemem.changes import Change, Entry, compute_blob_id
@@ -37,6 +37,7 @@ WRITE_TIMEOUT = 10.0
 SERVING_FOLD_THRESHOLD = 16
 FOLD_THRESHOLD = 64
 _Answer = TypeVar("_Answer")
+_Arguments = ParamSpec("_Arguments")
 
 
 def update_index(
@@ -407,24 +408,39 @@ class IndexKeeper:
             return True
         return is_full_scan_due(self.store)
 
-    def read(self, question: Callable[[Store], _Answer]) -> _Answer:
-        """Answer a question that needs a store, after an update of the index if one is due."""
+    def read(
+        self,
+        question: Callable[Concatenate[Store, _Arguments], _Answer],
+        /,
+        *args: _Arguments.args,
+        **options: _Arguments.kwargs,
+    ) -> _Answer:
+        """Answer a question that needs a store, after an update of the index if one is due.
+
+        `question` is called with the store and the arguments.
+        """
         self.store.refuse_missing()
         is_current = self.ensure_current(READ_TIMEOUT)
         self._is_behind = not is_current and not self.trouble
 
         def run_question(store: Store) -> _Answer:
             with store.index.snapshot():
-                return question(store)
+                return question(store, *args, **options)
 
         return self.ask(run_question)
 
-    def write(self, change: Callable[[Store], _Answer]) -> _Answer:
+    def write(
+        self,
+        change: Callable[Concatenate[Store, _Arguments], _Answer],
+        /,
+        *args: _Arguments.args,
+        **options: _Arguments.kwargs,
+    ) -> _Answer:
         """Change something, after an update of the index if one is due."""
         self.refuse_past()
         self.store.config.refuse_unread()
         self.ensure_current(WRITE_TIMEOUT)
-        return self.ask(change)
+        return self.ask(change, *args, **options)
 
     def refuse_past(self) -> None:
         """Raise BadInput if the store shows a past state."""
@@ -432,18 +448,24 @@ class IndexKeeper:
             message = "a past state of the memory cannot be changed"
             raise BadInput(message, "leave `at` out", field="at")
 
-    def ask(self, question: Callable[[Store], _Answer]) -> _Answer:
+    def ask(
+        self,
+        question: Callable[Concatenate[Store, _Arguments], _Answer],
+        /,
+        *args: _Arguments.args,
+        **options: _Arguments.kwargs,
+    ) -> _Answer:
         """Answer a question; if the index is damaged, rebuild it first, or read the files."""
         try:
             with self.lock:
-                return question(self.store)
+                return question(self.store, *args, **options)
         except NotFound as error:
             hints = [hint for hint in (self.degraded_reason, error.hint) if hint]
             raise NotFound(error.message, "; ".join(hints)) from None
         except IndexDamaged:
             store = self._repair()
             with self.lock:
-                return question(store)
+                return question(store, *args, **options)
         finally:
             self.last_call_time = time.monotonic()
 
@@ -467,19 +489,19 @@ class ReaderKeeper:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._keeper, name)
 
-    def read(self, question: Callable[[Store], _Answer]) -> _Answer:
-        return self._keeper.read(self._restrict(question))
+    def read(self, question: Callable[..., _Answer], /, *args: Any, **options: Any) -> _Answer:
+        return self._keeper.read(self._restrict(question), *args, **options)
 
-    def ask(self, question: Callable[[Store], _Answer]) -> _Answer:
-        return self._keeper.ask(self._restrict(question))
+    def ask(self, question: Callable[..., _Answer], /, *args: Any, **options: Any) -> _Answer:
+        return self._keeper.ask(self._restrict(question), *args, **options)
 
-    def write(self, change: Callable[[Store], _Answer]) -> _Answer:
-        return self._keeper.write(self._restrict(change))
+    def write(self, change: Callable[..., _Answer], /, *args: Any, **options: Any) -> _Answer:
+        return self._keeper.write(self._restrict(change), *args, **options)
 
-    def _restrict(self, question: Callable[[Store], _Answer]) -> Callable[[Store], _Answer]:
+    def _restrict(self, question: Callable[..., _Answer]) -> Callable[..., _Answer]:
         """Return the question, put to a copy of the store for the reader."""
 
-        def ask_as_reader(store: Store) -> _Answer:
-            return question(store.copy_for_reader(self._reader))
+        def ask_as_reader(store: Store, *args: Any, **options: Any) -> _Answer:
+            return question(store.copy_for_reader(self._reader), *args, **options)
 
         return ask_as_reader
