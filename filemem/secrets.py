@@ -248,7 +248,7 @@ def _match_forms(
 
 
 def _is_secret(value: str, kind: str) -> bool:
-    """Return whether a value looks random: mixed characters, few repeats, no placeholder or name."""
+    """Return whether a value looks random: mixed, few repeats, no placeholder or name."""
     is_quoted = value[0] in "\"'`"
     bare_value = value[1:-1] if is_quoted else value.rstrip(".:!?")
     if _compile_pattern(_PLACEHOLDER_PATTERN).search(bare_value):

@@ -106,7 +106,7 @@ class Watcher:
                 return
 
     def _apply_hints(self, hints: list[str]) -> float:
-        """Scan after a batch of hints, or if a scan is due; return the seconds since the last call."""
+        """Scan after a batch of hints or if it is due; return the seconds since the last call."""
         now = time.monotonic()
         idle_time = now - self.memory.keeper.last_call_time
         is_quiet = idle_time > QUIET_TIME or now - self._last_time > MAX_WAIT

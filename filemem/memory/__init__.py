@@ -9,10 +9,10 @@ imports.
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from filemem import config
 from filemem.errors import BadInput, BrokenStore, Locked
@@ -22,6 +22,7 @@ from filemem.memory.opened import OpenMemory
 from filemem.memory.store import Progress, Store
 from filemem.query import Hit, RecordLabel, Results
 from filemem.record import TYPES, Problem, Record
+from filemem.record.visibility import Reader
 
 if TYPE_CHECKING:
     import filemem.memory as verbs
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from filemem.memory.save import WriteResult
     from filemem.memory.sync import SyncResult
     from filemem.memory.why import Explanation
+    from filemem.memory.workspace import Workspace
 else:
     verbs = sys.modules[__name__]
 
@@ -72,6 +74,34 @@ def __getattr__(name: str) -> Any:
 
 class Memory(OpenMemory):
     """The memory of one Git work tree, safe to use from several threads."""
+
+    # Open the user's own memory, or that of several repositories; None if not available.
+    personal: Callable[[], Memory] | None = None
+    workspace: Callable[[], Workspace] | None = None
+
+    def at(self, when: str) -> Self:
+        """Open the memory as it was at a commit, tag, branch, date or age.
+
+        Raises BadInput, NotFound.
+        """
+        with self.keeper.lock:
+            moment = verbs.snapshot.resolve_moment(self._store, when)
+            if not self._past_cache or self._past_cache[0].moment.id != moment.id:
+                store = self.keeper.store
+                state = verbs.snapshot.read_commit(store, moment.id)
+                past_store = verbs.snapshot.PastStore(store, state, moment)
+                self._past_cache[:] = [type(self)(past_store)]
+            past = self._past_cache[0]
+            past.moment = moment
+            return past.seen_by(self.reader)
+
+    def seen_by(self, reader: Reader) -> Self:
+        """Return this memory for another reader; only its owner's view can be changed."""
+        other = super().seen_by(reader)
+        if other is not self:
+            other.personal = None
+            other.workspace = None
+        return other
 
     def search(
         self,

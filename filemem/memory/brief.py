@@ -105,7 +105,8 @@ def build_brief(store: Store, budget: int, paths: Collection[str] = ()) -> Brief
             lines += parts.build_decision_lines("recent", parts.list_recent_rows(), MAX_RECENT)
     default = quote_field(view.default, 60)
     headings = {
-        "governs": f"Decisions that hold and govern what this branch touches (files: {len(files)}):",
+        "governs": "Decisions that hold and govern what this branch touches "
+        f"(files: {len(files)}):",
         "recent": "Decisions that hold, on what changed last or on no file of their own:",
         "meanwhile": f"Decided on {default} since this branch left it:",
     }

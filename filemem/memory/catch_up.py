@@ -22,7 +22,6 @@ from filemem.errors import BadInput, BrokenStore, Locked, NotFound
 from filemem.files import is_listed
 from filemem.index import Doc, IndexDamaged, build_document
 from filemem.memory.store import FORGOTTEN, TOP, Progress, Store, compute_tombstone
-from filemem.record.visibility import Reader
 
 if TYPE_CHECKING:
     from filemem.repo.commit import SaveResult
@@ -60,15 +59,12 @@ def update_index(
     index = store.index
     folders = {} if rebuild else index.folder_times
     tombstone_state = _read_tombstone_state(store)
-    notes: dict[str, Any] = {"head": store.repo.read_head() or "", "forgotten": tombstone_state}
+    notes: dict[str, Any] = {"head": _read_head(store), "forgotten": tombstone_state}
     tombstones_changed = not rebuild and index.notes.forgotten != tombstone_state
-    due_folders = None  # all of them
-    if folders and not full and not tombstones_changed and note_known_head(store):
-        due_folders = store.files.list_changed_folders(folders)
-        due_folders |= _find_hinted_folders(store, hints)
-        if not due_folders:
-            _complete_vectors(store, with_vectors=with_vectors)
-            return 0
+    due_folders = _find_due_folders(store, folders, hints, full=full or tombstones_changed)
+    if due_folders == set():
+        _complete_vectors(store, with_vectors=with_vectors)
+        return 0
     store.history.update_to_head()  # so that no question waits for it
     before = {} if rebuild else index.read_manifest(due_folders or ("",))
     start_time = time.time_ns()
@@ -80,10 +76,11 @@ def update_index(
     is_hidden = _build_hidden_check(tombstones)
     found_changes = list(changes.iter_changes(before, after))
     if tombstones_changed:
-        ids = index.read_ids()
-        found_changes += changes.list_visibility_changes(ids, after, found_changes, is_hidden)
+        found_changes += changes.list_visibility_changes(
+            index.read_ids(), after, found_changes, is_hidden
+        )
     if not folders:
-        found_changes = _sort_newest_first(found_changes)
+        _sort_newest_first(found_changes)
     index.apply_changes(
         found_changes,
         _build_loader(store, tombstones),
@@ -132,6 +129,15 @@ def _complete_vectors(store: Store, *, with_vectors: bool) -> None:
         store.index.add_missing_vectors()
 
 
+def _find_due_folders(
+    store: Store, folders: Mapping[str, int], hints: Iterable[str], *, full: bool
+) -> set[str] | None:
+    """Find the folders that changed or are hinted at; None if all must be scanned."""
+    if full or not folders or not note_known_head(store):
+        return None
+    return store.files.list_changed_folders(folders) | _find_hinted_folders(store, hints)
+
+
 def _find_hinted_folders(store: Store, hints: Iterable[str]) -> set[str]:
     """Find the folders of the store that have the hinted files."""
     folders = set()
@@ -142,7 +148,7 @@ def _find_hinted_folders(store: Store, hints: Iterable[str]) -> set[str]:
     return folders
 
 
-def _sort_newest_first(found_changes: Iterable[Change]) -> list[Change]:
+def _sort_newest_first(found_changes: list[Change]) -> None:
     """Sort the changes of a first build, which answers as it grows: by the dates in names."""
 
     def compute_rank(change: Change) -> tuple[int, str]:
@@ -150,7 +156,7 @@ def _sort_newest_first(found_changes: Iterable[Change]) -> list[Change]:
         newest = max(dates, default="0")
         return -int(newest), change.path
 
-    return sorted(found_changes, key=compute_rank)
+    found_changes.sort(key=compute_rank)
 
 
 def _read_tombstone_state(store: Store) -> str:
@@ -162,9 +168,14 @@ def _read_tombstone_state(store: Store) -> str:
     return f"{folder.st_ino}-{folder.st_mtime_ns}"
 
 
+def _read_head(store: Store) -> str:
+    """Return the commit of HEAD; "" before the first commit."""
+    return store.repo.read_head() or ""
+
+
 def note_known_head(store: Store) -> bool:
     """Return whether the index has the records of HEAD; if so, note HEAD in the index."""
-    head = store.repo.read_head() or ""
+    head = _read_head(store)
     if not is_commit_known(store, head):
         return False
     if store.index.notes.head != head:
@@ -477,31 +488,3 @@ class IndexKeeper:
             self.trouble = error.one_line
             return self.store.from_files()
         return self.store
-
-
-class ReaderKeeper:
-    """A keeper that answers one reader: each question sees the store as this reader may."""
-
-    def __init__(self, keeper: IndexKeeper, reader: Reader) -> None:
-        self._keeper = keeper
-        self._reader = reader
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._keeper, name)
-
-    def read(self, question: Callable[..., _Answer], /, *args: Any, **options: Any) -> _Answer:
-        return self._keeper.read(self._restrict(question), *args, **options)
-
-    def ask(self, question: Callable[..., _Answer], /, *args: Any, **options: Any) -> _Answer:
-        return self._keeper.ask(self._restrict(question), *args, **options)
-
-    def write(self, change: Callable[..., _Answer], /, *args: Any, **options: Any) -> _Answer:
-        return self._keeper.write(self._restrict(change), *args, **options)
-
-    def _restrict(self, question: Callable[..., _Answer]) -> Callable[..., _Answer]:
-        """Return the question, put to a copy of the store for the reader."""
-
-        def ask_as_reader(store: Store, *args: Any, **options: Any) -> _Answer:
-            return question(store.copy_for_reader(self._reader), *args, **options)
-
-        return ask_as_reader

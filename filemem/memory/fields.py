@@ -340,14 +340,9 @@ def validate_fields(fields: Mapping[str, object]) -> tuple[str, dict[str, Any]]:
         values.setdefault("kind", stated_type)
     validators = FIELDS[kind] | COMMON
     for name in named_values:
-        if name in validators:
-            continue
-        # A known field of another type may be given without a value.
-        if name in values or name not in NAMES:
-            raise _build_unknown_field_error(kind, name)
-    checked_values = {}
-    for name, value in values.items():
-        checked_values[name] = validators[name](name, value)
+        if name not in validators:
+            _refuse_unknown_field(kind, name, values)
+    checked_values = {name: validators[name](name, value) for name, value in values.items()}
     _refuse_missing(kind, checked_values)
     return kind, checked_values
 
@@ -363,13 +358,16 @@ def _refuse_missing(kind: str, checked_values: Mapping[str, object]) -> None:
         raise BadInput(message, "give outcome as well", field="outcome")
 
 
-def _build_unknown_field_error(kind: str, name: str) -> BadInput:
+def _refuse_unknown_field(kind: str, name: str, values: Mapping[str, object]) -> None:
+    """Raise BadInput, unless it is a known field of another type without a value."""
+    if name in NAMES and name not in values:
+        return
     hint = suggest_choice(name, [*FIELDS[kind], *COMMON])
     for other, table in FIELDS.items():
         if name in table:
             hint = f"that is for {add_article(other)}: leave it out, or save twice"
             break
-    return BadInput(f"{add_article(kind)} has no field {name!r}", hint, field=name)
+    raise BadInput(f"{add_article(kind)} has no field {name!r}", hint, field=name)
 
 
 def list_missing(kind: str, fields: Mapping[str, object]) -> list[str]:

@@ -320,7 +320,7 @@ def _find_removal_by_name(store: Store, name: str) -> Touch | None:
 
 
 def _find_removal_by_topic(store: Store, topic: str) -> Touch | None:
-    """Find the last deletion of a record of this topic that no longer exists; None if there is none."""
+    """Find the last deletion of a record of this topic, if it no longer exists; else None."""
     key = build_topic_key(topic)
 
     def is_removed(record: Record) -> bool:

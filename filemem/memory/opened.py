@@ -5,18 +5,46 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from copy import copy
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 from filemem.errors import FilememError
 from filemem.memory import fields
-from filemem.memory.catch_up import WRITE_TIMEOUT, IndexKeeper, ReaderKeeper
+from filemem.memory.catch_up import WRITE_TIMEOUT, IndexKeeper
 from filemem.memory.store import Progress, Store
 from filemem.record.visibility import Reader
 
 if TYPE_CHECKING:
-    from filemem.memory import Memory
     from filemem.memory.snapshot import Moment
-    from filemem.memory.workspace import Workspace
+
+_Answer = TypeVar("_Answer")
+
+
+class ReaderKeeper:
+    """A keeper that answers one reader: each question sees the store as this reader may."""
+
+    def __init__(self, keeper: IndexKeeper, reader: Reader) -> None:
+        self._keeper = keeper
+        self._reader = reader
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._keeper, name)
+
+    def read(self, question: Callable[..., _Answer], /, *args: Any, **options: Any) -> _Answer:
+        return self._keeper.read(self._restrict(question), *args, **options)
+
+    def ask(self, question: Callable[..., _Answer], /, *args: Any, **options: Any) -> _Answer:
+        return self._keeper.ask(self._restrict(question), *args, **options)
+
+    def write(self, change: Callable[..., _Answer], /, *args: Any, **options: Any) -> _Answer:
+        return self._keeper.write(self._restrict(change), *args, **options)
+
+    def _restrict(self, question: Callable[..., _Answer]) -> Callable[..., _Answer]:
+        """Return the question, put to a copy of the store for the reader."""
+
+        def ask_as_reader(store: Store, *args: Any, **options: Any) -> _Answer:
+            return question(store.copy_for_reader(self._reader), *args, **options)
+
+        return ask_as_reader
 
 
 class OpenMemory:
@@ -33,9 +61,6 @@ class OpenMemory:
         self._store = store
         self.close_callbacks: list[Callable[[], None]] = []  # called before the parts are closed
         self._past_cache: list[Self] = []  # the past state opened last, if any
-        # Open the user's own memory, or that of several repositories; None if not available.
-        self.personal: Callable[[], Memory] | None = None
-        self.workspace: Callable[[], Workspace] | None = None
         self.stated_user = ""  # default user id for saves; "" as configured
 
     @classmethod
@@ -72,24 +97,6 @@ class OpenMemory:
         keeper.should_scan = is_long_running
         return memory
 
-    def at(self, when: str) -> Self:
-        """Open the memory as it was at a commit, tag, branch, date or age.
-
-        Raises BadInput, NotFound.
-        """
-        from filemem.memory import snapshot  # noqa: PLC0415 - a search needs no past
-
-        with self.keeper.lock:
-            moment = snapshot.resolve_moment(self._store, when)
-            if not self._past_cache or self._past_cache[0].moment.id != moment.id:
-                store = self.keeper.store
-                state = snapshot.read_commit(store, moment.id)
-                past_store = snapshot.PastStore(store, state, moment)
-                self._past_cache[:] = [type(self)(past_store)]
-            past = self._past_cache[0]
-            past.moment = moment
-            return past.seen_by(self.reader)
-
     def seen_by(self, reader: Reader) -> Self:
         """Return this memory for another reader; only its owner's view can be changed."""
         if not self.reader.owner or reader == self.reader:
@@ -98,8 +105,6 @@ class OpenMemory:
         other.reader = reader
         other._store = self._store.copy_for_reader(reader)
         other.keeper = cast("IndexKeeper", ReaderKeeper(self.keeper, reader))
-        other.personal = None
-        other.workspace = None
         return other
 
     def close(self) -> None:
