@@ -58,7 +58,8 @@ def _build_observation(row: Row) -> Item:
     visibility = to_text(row.get("visibility")).casefold()
     is_private = visibility == "private"
     if kind == DECISION and not is_private:
-        return Item(id="", type=DECISION, created=None, values=_build_decision_fields(row))
+        values = _build_decision_fields(row)
+        return Item(id="", type=DECISION, created=None, values=values)
     fields = _build_common_fields(row)
     fields["text"] = _render_text(row)
     for name in ("title", "project", "department"):

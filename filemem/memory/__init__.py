@@ -376,7 +376,13 @@ class Memory(OpenMemory):
         allow_secret: bool = False,
     ) -> WriteResult:
         """Delete a record by a commit; only `restore` undoes that. Errors: `forget.delete`."""
-        return self.keeper.write(verbs.forget.delete, id, reason, agent, allow_secret=allow_secret)
+        return self.keeper.write(
+            verbs.forget.delete,
+            id,
+            reason,
+            agent,
+            allow_secret=allow_secret,
+        )
 
     def delete_several(self, ids: Iterable[str], *, reason: str = "", agent: str = "") -> int:
         """Delete some records by one commit; return how many. Errors as for `forget.delete`."""
@@ -391,7 +397,12 @@ class Memory(OpenMemory):
         allow_secret: bool = False,
     ) -> WriteResult:
         """Restore a deleted record. Errors as for `forget.restore`."""
-        return self.keeper.write(verbs.forget.restore, id, agent, allow_secret=allow_secret)
+        return self.keeper.write(
+            verbs.forget.restore,
+            id,
+            agent,
+            allow_secret=allow_secret,
+        )
 
     def purge_command(self, id: str) -> str:  # noqa: A002
         """Return the command that removes a record from Git's history. Runs nothing."""

@@ -274,7 +274,8 @@ def _iter_repeats(
 ) -> Iterator[tuple[Node, float]]:
     """Yield records that duplicate a record and are not superseded, with their similarity."""
     similarities = _compute_similarities(store, record, near)
-    hidden_ids = {*(record.supersedes or ()), *store.barred_ids}
+    hidden_ids = set(store.barred_ids)
+    hidden_ids.update(record.supersedes or ())
     candidates = [node for node in similarities if node.id not in hidden_ids]
     unsuperseded_ids = _find_unsuperseded(store, candidates)
     repeats = [node for node in candidates if node.id in unsuperseded_ids]

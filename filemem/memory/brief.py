@@ -335,14 +335,13 @@ class _BriefParts:
     def build_meanwhile_lines(self, files: Collection[str]) -> list[Line]:
         """Build a line for each new decision of the default branch about the same files."""
         decisions: dict[str, Record] = {}
-        replaced_ids: set[str] = set()
         for record in self._iter_default_records():
             if record.type == DECISION and record.status == "accepted":
                 decisions[record.id] = record
-        for record in decisions.values():
-            replaced_ids.update(record.supersedes or ())
-        current = [record for record in decisions.values() if record.id not in replaced_ids]
-        news = [record for record in current if _is_governing(record, files)]
+        for record in list(decisions.values()):
+            for replaced_id in record.supersedes or ():
+                decisions.pop(replaced_id, None)
+        news = [record for record in decisions.values() if _is_governing(record, files)]
         news.sort(key=_get_creation_key)
         return [_format_decision("meanwhile", record) for record in news[:MAX_GOVERNING]]
 

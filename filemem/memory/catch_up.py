@@ -474,13 +474,13 @@ class IndexKeeper:
             hints = [hint for hint in (self.degraded_reason, error.hint) if hint]
             raise NotFound(error.message, "; ".join(hints)) from None
         except IndexDamaged:
-            store = self._repair()
+            store = self._rebuild_index()
             with self.lock:
                 return question(store, *args, **options)
         finally:
             self.last_call_time = time.monotonic()
 
-    def _repair(self) -> Store:
+    def _rebuild_index(self) -> Store:
         """Rebuild the index and return the store; if that fails, return one read from the files."""
         try:
             self.update_index(rebuild=True)
