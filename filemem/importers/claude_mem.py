@@ -67,8 +67,11 @@ def _build_observation(row: Row) -> Item:
     fields["department"] = fields["department"].replace("default", "")
     for name in ("facts", "concepts", "files_read", "files_modified"):
         fields[name] = to_items(row.get(name))
-    fields["kind"] = kind if kind in KINDS else "discovery"
-    fields["visibility"] = visibility if visibility in VISIBILITIES else ""
+    fields["kind"] = "discovery"
+    if kind in KINDS:
+        fields["kind"] = kind
+    if visibility in VISIBILITIES:
+        fields["visibility"] = visibility
     fields["metadata"] = to_mapping(row.get("metadata"))
     return Item(id="", type=OBSERVATION, created=None, values=fields, is_personal=is_private)
 

@@ -331,7 +331,10 @@ def validate_fields(fields: Mapping[str, object]) -> tuple[str, dict[str, Any]]:
 
     Raises BadInput.
     """
-    named_values = {_ALIASES.get(name, name): value for name, value in fields.items()}
+    named_values = {}
+    for stated_name, value in fields.items():
+        name = _ALIASES.get(stated_name, stated_name)
+        named_values[name] = value
     values = {name: value for name, value in named_values.items() if value is not None}
     kind = resolve_type(values)
     stated_type = values.pop("type", None)
