@@ -1,8 +1,8 @@
-"""Asks a running server of the same work tree, so that a command loads neither click nor a model.
+"""Ask a running server of the same work tree, so that a command loads neither click nor a model.
 
-Rule: where anything is not as it should be, the command is done as if there were no server, and
-nobody is told. Only the standard library, and little of it: `socket` and `json` would cost more
-than the question. docs/mcp.md says who may ask.
+Rule: if anything is wrong, the command runs without a server, silently. Only a small part of the
+standard library is used: `socket` and `json` would cost more than the question. docs/mcp.md says
+who may ask.
 """
 
 from __future__ import annotations
@@ -16,44 +16,40 @@ import time
 COMMANDS = frozenset(
     ("brief", "get", "history", "hook", "list", "log", "search", "show", "status", "topics")
 )
-_LOCAL_OPTIONS = (
-    "--also",
-    "--help",
-    "--org",
-    "--workspace",
-)  # they ask more than this memory, or click
-# What answers depend on besides the files; what begins so, or is called so.
+# Options that need click or other memories.
+_LOCAL_OPTIONS = ("--also", "--help", "--org", "--workspace")
+# Names or prefixes of variables that answers depend on.
 _SETTING_PREFIXES = (
     *("EMAIL", "FILEMEM_", "GIT_AUTHOR_", "GIT_COMMITTER_", "HOME", "POWERMEM_"),
     *("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"),
 )
 BEGIN_MARK = b"+"  # the first byte of an answer: the server has begun
-BEGIN_TIMEOUT = 0.15  # seconds until then, at most
-READ_TIMEOUT = 10.0  # seconds without a byte after it
+BEGIN_TIMEOUT = 0.15  # seconds until the first byte
+READ_TIMEOUT = 10.0  # seconds between later bytes
 HOOK_TIMEOUT = 0.5
-BROKEN_PIPE = 141  # the status of a program whose reader has gone, as shells have it
-STDIN_TIMEOUT = 1.5  # seconds until standard input has ended, at most
+BROKEN_PIPE = 141  # the exit status after SIGPIPE, as in shells
+STDIN_TIMEOUT = 1.5  # seconds until standard input ends
 MAX_INPUT_SIZE = 1_000_000  # bytes of an input that is read
 _MAX_FOLDER_LENGTH = 96  # bytes of the folder of a socket; systems take addresses of 103 to 107
-# Verbs of commands that add a dependency, and how a patch begins.
+# Verbs of commands that add a dependency, and the beginning of a patch.
 _ADD_MARKS = (b"install", b" add ", b" get ", b" i ", b"*** Begin Patch")
 _FAILURE_MARKS = (b"error", b"fail", b"panic", b"fatal", b"traceback")
 _standard_input: list[bytes] = []
 
 
 def run_by_server(arguments: list[str], version: str) -> int | None:
-    """Have a server of this version do a command, and print what it printed.
+    """Run a command in a server of this version, and print its output.
 
-    Returns the exit status, or None: the command is left to do.
+    Returns the exit status, or None if the command must run without a server.
     """
     if not _is_for_server(arguments):
         return None
     if arguments[0] == "hook" and _is_idle_hook(arguments[1:], read_standard_input()):
         return 0
     try:
-        code, out, err = _ask_server(arguments, version)
-        _write_all(1, out)
-        _write_all(2, err)
+        code, output, errors = _ask_server(arguments, version)
+        _write_all(1, output)
+        _write_all(2, errors)
     except BrokenPipeError:
         return BROKEN_PIPE
     except (OSError, ValueError):
@@ -62,23 +58,26 @@ def run_by_server(arguments: list[str], version: str) -> int | None:
 
 
 def _is_for_server(arguments: list[str]) -> bool:
-    """Whether a command only reads this memory, and prints in UTF-8."""
+    """Return whether a command only reads this memory, and prints in UTF-8."""
     if not arguments or arguments[0] not in COMMANDS or "_FILEMEM_COMPLETE" in os.environ:
         return False
-    streams = (sys.stdout, sys.stderr)
-    if any(stream is None or stream.encoding != "utf-8" for stream in streams):
-        return False
-    return not any(word.startswith(_LOCAL_OPTIONS) or _has_help_option(word) for word in arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if stream is None or stream.encoding != "utf-8":
+            return False
+    for word in arguments:
+        if word.startswith(_LOCAL_OPTIONS) or _has_help_option(word):
+            return False
+    return True
 
 
 def _is_idle_hook(arguments: list[str], data: bytes) -> bool:
-    """Whether a hook's input is a command that adds nothing, or has not failed: most are."""
+    """Return whether a hook has nothing to do: its command adds nothing, or has not failed."""
     is_gemini = b'"run_shell_command"' in data
     if not is_gemini and b'"Bash"' not in data:
         return False
     if "edits" in arguments:
-        return not any(verb in data for verb in _ADD_MARKS)
-    has_failed = any(sign in data.lower() for sign in _FAILURE_MARKS)
+        return not any(mark in data for mark in _ADD_MARKS)
+    has_failed = any(mark in data.lower() for mark in _FAILURE_MARKS)
     return not has_failed and (is_gemini or "failures" in arguments)
 
 
@@ -87,7 +86,7 @@ def _has_help_option(word: str) -> bool:
 
 
 def read_standard_input() -> bytes:
-    """All of standard input up to LARGEST and one byte, read once; ends the process if it waits."""
+    """Read standard input once, up to one byte above the limit; exit the process if it waits."""
     if not _standard_input:
         _thread.start_new_thread(_exit_if_unread, ())
         with open(0, "rb", closefd=False) as file:
@@ -102,30 +101,35 @@ def _exit_if_unread() -> None:
 
 
 def list_settings() -> set[str]:
-    """The variables of the environment that answers depend on."""
-    return {
-        f"{name}={value}"
-        for name, value in os.environ.items()
-        if name.startswith(_SETTING_PREFIXES)
-    }
+    """List the variables of the environment that answers depend on, as NAME=value."""
+    settings = set()
+    for name, value in os.environ.items():
+        if name.startswith(_SETTING_PREFIXES):
+            settings.add(f"{name}={value}")
+    return settings
 
 
 def read_head(git_dir: str) -> str:
-    """HEAD of a work tree, and the commit that its file names."""
-    text = _read_text(f"{git_dir}/HEAD")
-    if not text.startswith("ref: "):
-        return text
-    common = os.path.join(git_dir, _read_text(f"{git_dir}/commondir"))  # noqa: PTH118
-    return f"{text} {_read_text(os.path.join(common, text[5:]))}"  # noqa: PTH118
+    """Read HEAD of a work tree, and the commit of its branch if that has a file."""
+    head = _read_text(f"{git_dir}/HEAD")
+    if not head.startswith("ref: "):
+        return head
+    common_dir = os.path.join(git_dir, _read_text(f"{git_dir}/commondir"))  # noqa: PTH118
+    branch = head.removeprefix("ref: ")
+    commit = _read_text(os.path.join(common_dir, branch))  # noqa: PTH118
+    return f"{head} {commit}"
 
 
 def get_socket_folder(private_folder: str) -> str:
-    """Where the socket of this user stands, below our folder in a Git folder."""
+    """Return the folder of this user's socket, below our folder in a Git folder."""
     return f"{private_folder}/pages/ask-{os.getuid()}"
 
 
 def get_socket_address(handle: int, path: str) -> str:
-    """The address of the socket in an open folder. Raises OSError: too long for this system."""
+    """Return the address of the socket in an open folder.
+
+    Raises OSError: it is too long for this system.
+    """
     if len(os.fsencode(path)) < _MAX_FOLDER_LENGTH:
         return f"{path}/socket"
     if sys.platform != "linux":
@@ -134,7 +138,7 @@ def get_socket_address(handle: int, path: str) -> str:
 
 
 def open_folder(path: str) -> int:
-    """Open the folder of a socket. Raises OSError: it is not this user's alone."""
+    """Open the folder of a socket. Raises OSError: other users may access it."""
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     status = os.fstat(handle)
     if status.st_uid != os.getuid() or status.st_mode & 0o077:
@@ -144,7 +148,7 @@ def open_folder(path: str) -> int:
 
 
 def get_peer_uid(connection: _socket.socket) -> int:
-    """The number of the user at the other end, as the kernel knows it."""
+    """Return the user id of the other end, as the kernel reports it."""
     if sys.platform == "linux":
         credentials = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
     else:
@@ -153,7 +157,10 @@ def get_peer_uid(connection: _socket.socket) -> int:
 
 
 def _ask_server(arguments: list[str], version: str) -> tuple[int, bytes, bytes]:
-    """Exit status, output, errors of a command. Raises OSError or ValueError: it was not done."""
+    """Send a command to the server; return its exit status, output and errors.
+
+    Raises OSError or ValueError: the server did not run it.
+    """
     current_folder = os.getcwd()  # noqa: PTH109
     git_dir = _find_git_dir(current_folder)
     path = get_socket_folder(f"{git_dir}/filemem")
@@ -168,7 +175,8 @@ def _ask_server(arguments: list[str], version: str) -> tuple[int, bytes, bytes]:
         connection.sendall(request)
         if connection.recv(1) != BEGIN_MARK:
             raise OSError("the server does not do it")
-        connection.settimeout(HOOK_TIMEOUT if arguments[0] == "hook" else READ_TIMEOUT)
+        timeout = HOOK_TIMEOUT if arguments[0] == "hook" else READ_TIMEOUT
+        connection.settimeout(timeout)
         return _read_reply(connection)
     finally:
         connection.close()
@@ -176,52 +184,56 @@ def _ask_server(arguments: list[str], version: str) -> tuple[int, bytes, bytes]:
 
 
 def _read_reply(connection: _socket.socket) -> tuple[int, bytes, bytes]:
-    """Read an answer to its end: nothing is printed before.
+    """Read a reply to its end: exit status, output and errors; nothing is printed before.
 
-    Raises OSError or ValueError: it is not whole.
+    Raises OSError or ValueError: it is incomplete.
     """
     parts = []
     while part := connection.recv(65_536):
         parts.append(part)
     header, _, body = b"".join(parts).partition(b"\n")
-    code, size, error_size = map(int, header.split())
-    if len(body) != size + error_size:
+    code, size, error_size = header.split()
+    output_size = int(size)
+    if len(body) != output_size + int(error_size):
         raise OSError("the server ended")
-    return code, body[:size], body[size:]
+    return int(code), body[:output_size], body[output_size:]
 
 
 def _build_request(arguments: list[str], version: str, current_folder: str, git_dir: str) -> bytes:
-    """Two lengths in a line, then so many bytes of fields, and of standard input."""
-    ttys = [os.isatty(1), os.isatty(2)]
-    columns = os.get_terminal_size().columns if ttys[0] else 0
-    header_fields = [
-        version,
-        read_head(git_dir),
-        current_folder,
-        *map(str, map(int, ttys)),
-        str(columns),
-        str(len(arguments)),
-    ]
-    fields = os.fsencode("\0".join([*header_fields, *arguments, *list_settings()]))
-    data = read_standard_input() if arguments[0] == "hook" else b""
-    return b"%d %d\n" % (len(fields), len(data)) + fields + data
+    """Build a request: a line with two lengths, then the fields and standard input."""
+    columns = 0
+    if os.isatty(1):
+        columns = os.get_terminal_size().columns
+    fields = [version, read_head(git_dir), current_folder]
+    fields += [str(int(os.isatty(number))) for number in (1, 2)]
+    fields += [str(columns), str(len(arguments))]
+    fields += arguments
+    fields += list_settings()
+    field_data = os.fsencode("\0".join(fields))
+    input_data = b""
+    if arguments[0] == "hook":
+        input_data = read_standard_input()
+    header = f"{len(field_data)} {len(input_data)}\n".encode()
+    return header + field_data + input_data
 
 
 def _find_git_dir(start: str) -> str:
-    """The Git folder of the work tree that a folder lies in. Raises OSError: there is none."""
+    """Find the Git folder of the work tree around a folder. Raises OSError: there is none."""
     top = os.path.realpath(start)
     while not os.path.lexists(f"{top}/.git"):
-        if top == os.path.dirname(top):  # noqa: PTH120
+        parent = os.path.dirname(top)  # noqa: PTH120
+        if parent == top:
             raise FileNotFoundError(start)
-        top = os.path.dirname(top)  # noqa: PTH120
-    if os.path.isdir(f"{top}/.git"):  # noqa: PTH112
-        return f"{top}/.git"
-    stated_path = _read_text(f"{top}/.git").removeprefix("gitdir:").strip()
+        top = parent
+    git_path = f"{top}/.git"
+    if os.path.isdir(git_path):  # noqa: PTH112
+        return git_path
+    stated_path = _read_text(git_path).removeprefix("gitdir:").strip()
     return os.path.realpath(os.path.join(top, stated_path))  # noqa: PTH118
 
 
 def _read_text(path: str) -> str:
-    """The text of a small file; "" for none."""
+    """Read a small file without surrounding white space; "" if it is missing."""
     try:
         with open(path, "rb") as file:  # noqa: PTH123
             return os.fsdecode(file.read().strip())
@@ -229,6 +241,8 @@ def _read_text(path: str) -> str:
         return ""
 
 
-def _write_all(number: int, data: bytes) -> None:
+def _write_all(handle: int, data: bytes) -> None:
+    """Write all data to an open file, however little each call takes."""
     while data:
-        data = data[os.write(number, data) :]
+        count = os.write(handle, data)
+        data = data[count:]

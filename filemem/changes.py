@@ -1,7 +1,6 @@
-"""What changed between two looks at the store: pure comparison of two listings.
+"""Compare two listings of the store.
 
-Content identity is the Git blob id. Size and time are only a shortcut that says "this file need not
-be hashed".
+Git blob ids identify contents. Size and time only show which files need not be hashed again.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,7 +12,7 @@ REMOVED = "removed"
 
 
 class Entry(NamedTuple):
-    """One file of the store as it was seen."""
+    """The state of one file of the store."""
 
     blob: str  # its id, 40 or 64 hex digits
     size: int = -1  # bytes
@@ -24,16 +23,16 @@ Manifest = Mapping[str, Entry]  # store-relative path -> entry
 
 
 def compute_object_id(kind: str, data: bytes, hash_name: str) -> str:
-    """Return Git's name for an object; `hash_name` is the repository's object format."""
+    """Compute Git's id of an object; `hash_name` is the repository's object format."""
     import hashlib  # noqa: PLC0415 - 4 ms, for OpenSSL; a search hashes nothing
 
-    return hashlib.new(
-        hash_name, b"%b %d\0%b" % (kind.encode(), len(data), data), usedforsecurity=False
-    ).hexdigest()
+    header = f"{kind} {len(data)}\0".encode()
+    digest = hashlib.new(hash_name, header + data, usedforsecurity=False)
+    return digest.hexdigest()
 
 
 def compute_blob_id(data: bytes, hash_name: str = "sha1") -> str:
-    """Return Git's name for these bytes as a file's content."""
+    """Compute Git's id of a file's content."""
     return compute_object_id("blob", data, hash_name)
 
 
@@ -46,16 +45,16 @@ class Change(NamedTuple):
 
 
 def iter_changes(before: Manifest, after: Manifest) -> Iterator[Change]:
-    """Yield what must be done to bring an index built from `before` to `after`, in path order."""
+    """Yield the changes that turn `before` into `after`, in order of paths."""
     for path in sorted(before.keys() | after.keys()):
         old = before.get(path)
         new = after.get(path)
         if new is None:
-            yield Change(REMOVED, path, None)
+            yield Change(REMOVED, path, entry=None)
         elif old is None:
-            yield Change(ADDED, path, new)
+            yield Change(ADDED, path, entry=new)
         elif old.blob != new.blob:
-            yield Change(MODIFIED, path, new)
+            yield Change(MODIFIED, path, entry=new)
 
 
 def list_visibility_changes(
@@ -64,11 +63,17 @@ def list_visibility_changes(
     other_changes: Iterable[Change],
     is_hidden: Callable[[str], bool],
 ) -> list[Change]:
-    """Return what a tombstone hides, or hides no more, though its file is as it was.
+    """List unchanged files that a tombstone hides, or hides no longer.
 
-    `ids`: of the records that are shown, by path; `news`: what differs anyway.
+    Args:
+        ids: The records shown so far, by path.
+        other_changes: Changes of files, which are left out here.
     """
-    hidden_paths = {path for path, name in ids.items() if is_hidden(name)}
-    paths = (hidden_paths | (files.keys() - ids.keys())) & files.keys()
-    paths -= {change.path for change in other_changes}
-    return [Change(MODIFIED, path, files[path]) for path in sorted(paths)]
+    changed_paths = {change.path for change in other_changes}
+    visibility_changes = []
+    for path in sorted(files):
+        if path in changed_paths:
+            continue
+        if path not in ids or is_hidden(ids[path]):
+            visibility_changes.append(Change(MODIFIED, path, files[path]))
+    return visibility_changes

@@ -1,41 +1,37 @@
-"""Settings, and who may set them. This module is the only reader of the environment.
+"""Read the settings, and control who may set them. Only this module reads the environment.
 
-A repository's `.filemem.toml` is data from a stranger: it may name the store folder inside the work
+A repository's `.filemem.toml` may be by a stranger: it may name the store folder inside the work
 tree, a branch for the records, the commit policy per type and its words for a status, nothing else.
-Only the user, in their own configuration file, the environment or flags, may decide what runs code,
+Only the user, in their own configuration file, the environment or flags, may set what runs code,
 reaches outside or loads a model.
 
-Reading is lenient: a setting that a file has and this version does not know is passed over
-(`Config.unknown`), and so is a file that is not TOML (`Config.unread`). A known setting with a
-wrong value stops everything: it may say where the records are.
+An unknown setting is ignored and noted (`Config.unknown_settings`), and so is a file that is not
+TOML (`Config.read_error`). A known setting with a wrong value is an error: it may say where the
+records are.
 """
 
 from __future__ import annotations
 
 import os
-import re
 import stat
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from filemem.errors import BadInput
+from filemem.settings import DEFAULT_POLICY, SHARED_SETTINGS, USER_SETTINGS, Validators
+from filemem.settings import HOOKS as HOOKS
+from filemem.settings import validate_branch_name as validate_branch_name
+from filemem.settings import validate_store_path as validate_store_path
 
 REPOSITORY_FILE = ".filemem.toml"
-POLICIES = ("commit", "leave")
-DEFAULT_POLICY: Mapping[str, str] = MappingProxyType(
-    dict.fromkeys(("decision", "checkpoint", "observation"), "commit")
-)
-STATUSES = ("proposed", "accepted", "rejected", "deprecated")
-HOOKS = ("start", "prompt-first", "prompt", "edits", "failures", "capture", "remind")
 _MAX_NAME_LENGTH = 200  # characters of the name of a user
 _MAX_ENV_SIZE = 65_536  # bytes of a .env file
 HITS = 10  # of an answer, if the caller does not say how many
 _MAX_REPORTED = 10  # unknown settings that are named
-_BRANCH_PATTERN = r"(?!HEAD$|refs/)[^\W_][\w.+-]*(?:/[^\W_][\w.+-]*)*"
 
 
 class Config(NamedTuple):
@@ -98,245 +94,132 @@ def load(work_tree: Path, environment: Mapping[str, str] | None = None) -> Confi
 
     Raises BadInput: a known setting with a wrong value.
     """
-    environment = os.environ if environment is None else environment
+    if environment is None:
+        environment = os.environ
     user_file = get_user_folder("config", environment) / "config.toml"
-    all_validators = {**_SHARED_SETTINGS, **_USER_SETTINGS}
-    config = _apply_file(Config(), work_tree / REPOSITORY_FILE, REPOSITORY_FILE, _SHARED_SETTINGS)
+    all_validators = {**SHARED_SETTINGS, **USER_SETTINGS}
+    config = _apply_file(Config(), work_tree / REPOSITORY_FILE, REPOSITORY_FILE, SHARED_SETTINGS)
+    # A repository cannot set hooks; it only allows what the user may set.
     config = config._replace(hooks=Config().hooks, allowed_hooks=config.hooks)
     config = _apply_file(config, user_file, str(user_file), all_validators)
-    variables = {
-        key: environment[name]
-        for key in all_validators
-        if (name := f"FILEMEM_{key.upper()}") in environment
-    }
+    variables = {}
+    for key in all_validators:
+        name = f"FILEMEM_{key.upper()}"
+        if name in environment:
+            variables[key] = environment[name]
     return _apply_values(config, variables, "the environment (FILEMEM_...)", all_validators)
 
 
 def get_user_folder(kind: str, environment: Mapping[str, str]) -> Path:
-    """The user's `config`, `cache` or `data` folder for filemem, by XDG rules on every system."""
+    """Return the user's `config`, `cache` or `data` folder for filemem, by XDG rules."""
     stated_folder = Path(environment.get(f"XDG_{kind.upper()}_HOME", ""))
-    default_folder = ".local/share" if kind == "data" else f".{kind}"
-    return (
-        stated_folder if stated_folder.is_absolute() else Path.home() / default_folder
-    ) / "filemem"
+    if stated_folder.is_absolute():
+        return stated_folder / "filemem"
+    name = ".local/share" if kind == "data" else f".{kind}"
+    return Path.home() / name / "filemem"
 
 
 def has_display() -> bool:
-    """Whether a browser can open a window for the user."""
+    """Return whether a browser can open a window for the user."""
     if sys.platform == "darwin":
         return "SSH_CONNECTION" not in os.environ
     return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 
 
 def get_personal_folder() -> Path:
-    """Where the user's personal memory is, or will be."""
+    """Return the folder of the user's personal memory, which may not exist yet."""
     return get_user_folder("data", os.environ) / "personal"
 
 
 def read_workspace() -> tuple[Path, ...]:
-    """The repositories that the user registered to be asked together.
+    """Read the repositories that the user registered for common searches.
 
-    No repository's own settings name another one.
+    Settings of a repository cannot name another one.
     """
     try:
-        data = (get_user_folder("config", os.environ) / "workspace").read_bytes()
+        data = _get_workspace_file().read_bytes()
     except OSError:
         return ()
-    return tuple(Path(line) for line in os.fsdecode(data).split("\n") if line.startswith("/"))
+    lines = os.fsdecode(data).split("\n")
+    return tuple(Path(line) for line in lines if line.startswith("/"))
+
+
+def _get_workspace_file() -> Path:
+    return get_user_folder("config", os.environ) / "workspace"
 
 
 def write_workspace(folders: Iterable[Path]) -> None:
-    """Let these be the registered repositories: the file `workspace` has one a line."""
-    file = get_user_folder("config", os.environ) / "workspace"
+    """Replace the registered repositories in the file `workspace`, one a line."""
+    file = _get_workspace_file()
     file.parent.mkdir(parents=True, exist_ok=True)
     new_file = file.with_name(f"workspace.{os.getpid()}.tmp")
-    new_file.write_bytes(b"".join(os.fsencode(folder) + b"\n" for folder in sorted(set(folders))))
+    lines = [os.fsencode(folder) + b"\n" for folder in sorted(set(folders))]
+    new_file.write_bytes(b"".join(lines))
     new_file.replace(file)
 
 
 def read_repository_store(work_tree: Path) -> str:
-    """The folder of records in a repository's settings, not the user's; "" if they name none."""
+    """Read the folder of records from a repository's settings; "" if they name none."""
     values = _read_table(work_tree / REPOSITORY_FILE)
-    return _apply_values(Config(store=""), values, REPOSITORY_FILE, _SHARED_SETTINGS).store
+    return _apply_values(Config(store=""), values, REPOSITORY_FILE, SHARED_SETTINGS).store
 
 
 def parse_repository_settings(data: bytes) -> Config:
-    """The store, branch and words for a status in a repository's settings.
+    """Parse store, branch and words for a status from a repository's settings.
 
-    What is invalid counts as not stated.
+    Invalid values are ignored.
     """
     config = Config(store="")
-    with suppress(BadInput):
+    try:
         values = _parse_toml(data, REPOSITORY_FILE)
-        for key in ("store", "branch", "status"):
+    except BadInput:
+        return config
+    for key in ("store", "branch", "status"):
+        if key in values:
             with suppress(BadInput):
-                setting = {key: values[key]} if key in values else {}
-                config = _apply_values(config, setting, "", _SHARED_SETTINGS)
+                config = _apply_values(config, {key: values[key]}, "", SHARED_SETTINGS)
     return config
 
 
-# -- what a value may be
-
-
-def validate_store_path(text: object) -> str:
-    """Check the name of a store folder: a plain relative path inside the work tree.
-
-    Raises BadInput: it is not.
-    """
-    if not isinstance(text, str):
-        raise BadInput(f"the store must be the name of a folder, not {text!r}", field="store")
-    text = text.removesuffix("/").removeprefix("./")  # as a shell completes the name of a folder
-    if text == ".":
-        return text
-    path = PurePosixPath(text)
-    is_git_path = any(part.lower().startswith(".git") for part in path.parts)
-    dotted_parts = {"", ".", ".."} & set(text.split("/"))
-    is_long = (
-        len(text.encode("utf-8", "surrogateescape")) > 200
-    )  # it names a folder of the index too
-    is_plain = "\\" not in text and text.isprintable() and not path.is_absolute()
-    if is_git_path or dotted_parts or is_long or not is_plain:
-        raise BadInput(
-            f"the store must be a folder inside the work tree, not {str(text)!r}",
-            'write it as a relative path with "/", for example memory or docs/memory',
-            field="store",
-        )
-    return str(path)
-
-
-def validate_branch_name(text: object) -> str:
-    """Check the name of a branch: valid for Git, and never mistaken for an option.
-
-    `refs/heads/x` is `x`. Raises BadInput.
-    """
-    name = text.removeprefix("refs/heads/") if isinstance(text, str) else str(text)
-    is_valid = isinstance(text, str) and re.fullmatch(_BRANCH_PATTERN, name)
-    if not is_valid or ".." in name or name.endswith((".", ".lock")):
-        raise BadInput(f"not a branch name: {name[:80]!r}", "for example filemem", field="branch")
-    return name
-
-
-def _validate_policy(value: object) -> Mapping[str, str]:
-    if not isinstance(value, Mapping) or not value.keys() <= DEFAULT_POLICY.keys():
-        raise BadInput("commit takes a table with the keys decision, checkpoint and observation")
-    if wrong_policies := [str(policy) for policy in value.values() if policy not in POLICIES]:
-        raise BadInput(
-            f"commit policy must be one of {', '.join(POLICIES)}, not {wrong_policies[0]!r}"
-        )
-    return MappingProxyType({**DEFAULT_POLICY, **value})
-
-
-def _validate_statuses(value: object) -> Mapping[str, str]:
-    pairs = value.items() if isinstance(value, Mapping) else [("", "")]
-    words = {word: str(status).casefold() for word, status in pairs}
-    if not set(words.values()) <= set(STATUSES):
-        raise BadInput(f"takes words of your own, each with one of {', '.join(STATUSES)}")
-    return MappingProxyType(words)
-
-
-def _validate_hooks(value: object) -> Mapping[str, Any]:
-    table = value if isinstance(value, Mapping) else {"": value}
-    events = table.get("events", [])
-    budget = table.get("budget", 100)
-    is_valid = (
-        table.keys() <= {"events", "budget"}
-        and isinstance(events, list)
-        and all(event in HOOKS for event in events)
-        and isinstance(budget, int)
-        and 100 <= budget <= 2_000
-    )
-    if not is_valid:
-        raise BadInput(
-            f"takes events, a list of any of {', '.join(HOOKS)}, and budget, 100 to 2000 tokens"
-        )
-    return MappingProxyType(table)
-
-
-def _validate_service(value: object) -> str:
-    """The address of a service: what is asked, and the token, must not be read on the way."""
-    address = _validate_text(value).rstrip("/")
-    if address and not re.fullmatch(
-        r"https://[^/@?#\s]+|http://(localhost|127\.0\.0\.1|\[::1\])(:\d+)?", address
-    ):
-        raise BadInput(
-            "must begin with https:// and name a host, or with http:// and name this machine"
-        )
-    return address
-
-
-def _validate_issuer(value: object) -> str:
-    """The address of an identity provider, as its tokens state it."""
-    address = _validate_text(value)
-    _validate_service("/".join(address.split("/")[:3]))
-    return address
-
-
-def _validate_text(value: object) -> str:
-    if not isinstance(value, str) or not value.isprintable():
-        raise BadInput(f"must be one line of text, not {value!r}")
-    return value
-
-
-_Validators = Mapping[str, Callable[[object], object]]
-_SHARED_SETTINGS: _Validators = {
-    "store": validate_store_path,
-    "branch": validate_branch_name,
-    "policy": _validate_policy,
-    "status": _validate_statuses,
-    "hooks": _validate_hooks,
-}
-_USER_SETTINGS: _Validators = {
-    "model": _validate_text,
-    "agent": _validate_text,
-    "department": _validate_text,
-    "cache": lambda value: Path(_validate_text(value)).expanduser(),
-    "token": _validate_text,
-    "org_url": _validate_service,
-    "org_token": _validate_text,
-    "org_dsn": _validate_text,
-    "org_read_dsn": _validate_text,
-    "org_hook_secret": _validate_text,
-    "org_oidc_issuer": _validate_issuer,
-    "org_oidc_audience": _validate_text,
-    "org_oidc_name": _validate_text,
-    "org_oidc_groups": _validate_text,
-}
-
-
-def _apply_file(config: Config, path: Path, name: str, validators: _Validators) -> Config:
+def _apply_file(config: Config, path: Path, name: str, validators: Validators) -> Config:
+    """Return the settings with those of a file, or with a note why it cannot be read."""
     try:
         values = _read_table(path, name)
     except BadInput as error:
-        return config._replace(
-            read_error="; ".join(filter(None, (config.read_error, error.one_line)))
-        )
+        read_error = error.one_line
+        if config.read_error:
+            read_error = f"{config.read_error}; {read_error}"
+        return config._replace(read_error=read_error)
     return _apply_values(config, values, name, validators)
 
 
 def _apply_values(
-    config: Config, values: Mapping[str, object], source: str, validators: _Validators
+    config: Config, values: Mapping[str, object], source: str, validators: Validators
 ) -> Config:
+    """Return the settings with checked values; `source` names their origin in messages."""
+    settings: dict[str, Any] = {}
+    unknown_settings = list(config.unknown_settings)
     for name, value in values.items():
         key = "policy" if name == "commit" else name  # in files the table is written [commit]
         if key not in validators:
-            sentence = _format_unknown(name, source, validators)
-            config = config._replace(
-                unknown_settings=(*config.unknown_settings, sentence)[:_MAX_REPORTED]
-            )
+            unknown_settings.append(_format_unknown(name, source, validators))
             continue
         try:
-            config = config._replace(**{key: validators[key](value)})  # type: ignore[arg-type]
+            settings[key] = validators[key](value)
         except BadInput as error:
             raise BadInput(f"{source}: {name}: {error.message}", error.hint, field=name) from None
-    return config
+    settings["unknown_settings"] = tuple(unknown_settings[:_MAX_REPORTED])
+    return config._replace(**settings)
 
 
-def _format_unknown(name: str, source: str, validators: _Validators) -> str:
-    """The sentence that names a setting which is passed over."""
-    user_only = " (only the user's own configuration may set it)" if name in _USER_SETTINGS else ""
+def _format_unknown(name: str, source: str, validators: Validators) -> str:
+    """Format the sentence for an ignored setting."""
+    sentence = f"{source}: unknown setting {name[:_MAX_NAME_LENGTH]!r}"
+    if name in USER_SETTINGS:
+        sentence += " (only the user's own configuration may set it)"
     tables = {"policy": "[commit]", "status": "[status]", "hooks": "[hooks]"}
-    names = ", ".join(tables.get(key, key) for key in validators)
-    return f"{source}: unknown setting {name[:_MAX_NAME_LENGTH]!r}{user_only}, passed over; known here: {names}"
+    known_names = [tables.get(key, key) for key in validators]
+    return f"{sentence}, passed over; known here: {', '.join(known_names)}"
 
 
 def _read_table(path: Path, name: str = REPOSITORY_FILE) -> Mapping[str, object]:
@@ -358,9 +241,9 @@ def _parse_toml(data: bytes, name: str) -> Mapping[str, object]:
         raise BadInput(f"{name} is not TOML: {error}", hint) from None
 
 
-# -- what users of other systems have set
+# settings of other systems
 
-# How variables of other systems begin that are not needed here: docs/http.md says why.
+# Prefixes of variables of other systems that filemem does not need, as docs/http.md explains.
 _MAMA_VARIABLES = ("MAMA_DB_PATH", "MAMA_SERVER_TOKEN", "MAMA_EMBEDDING_PORT", "MAMA_HTTP_PORT")
 UNNEEDED_PREFIXES = (*_MAMA_VARIABLES, "DATABASE_PROVIDER", "LLM_", "EMBEDDING_")
 _KNOWN_PREFIXES = (
@@ -390,15 +273,19 @@ _SOURCES = {
 
 
 def find_usual_source(name: str, folder: Path) -> Path | None:
-    """Where another system keeps its memory, as seen from a folder; None for nowhere.
+    """Find the memory of another system at its usual places; None if it is at none of them.
 
-    `name`: the format of an import.
+    Args:
+        name: The format of an import.
+        folder: The folder to which relative places belong.
     """
     for place in _SOURCES.get(name, ()):
-        if place[0] == "$" and not os.environ.get(place[1:].partition("/")[0]):
+        variable = place.partition("/")[0].removeprefix("$")
+        if place.startswith("$") and not os.environ.get(variable):
             continue
+        # The value of a variable may have variables and "~" too.
         expanded = os.path.expandvars(os.path.expandvars(place))
-        path = folder / os.path.expanduser(expanded)  # noqa: PTH111 - "~" may be of a variable
+        path = folder / os.path.expanduser(expanded)  # noqa: PTH111
         if path.exists():
             return path
     return None
@@ -406,31 +293,36 @@ def find_usual_source(name: str, folder: Path) -> Path | None:
 
 def read_web_settings(environment: Mapping[str, str] | None = None) -> WebSettings:
     """Read the environment's settings for HTTP. Raises BadInput: MAMA_SERVER_PORT is not a port."""
-    environment = os.environ if environment is None else environment
+    if environment is None:
+        environment = os.environ
     port = environment.get("MAMA_SERVER_PORT", "")
-    if port and not (port.isascii() and port.isdigit() and int(port[:9]) <= 65535):
-        raise BadInput(
-            f"MAMA_SERVER_PORT is not a port: {port[:20]!r}", "a number up to 65535", field="port"
-        )
-    slack = (environment.get("SLACK_BOT_TOKEN", ""), environment.get("FILEMEM_SLACK_URL", ""))
+    if port and not _is_port(port):
+        message = f"MAMA_SERVER_PORT is not a port: {port[:20]!r}"
+        raise BadInput(message, "a number up to 65535", field="port")
     return WebSettings(
-        environment.get("MAMA_AUTH_TOKEN", ""),
-        int(port) if port else None,
-        *slack,
-        _format_unneeded(environment),
+        token=environment.get("MAMA_AUTH_TOKEN", ""),
+        port=int(port) if port else None,
+        slack_token=environment.get("SLACK_BOT_TOKEN", ""),
+        slack_url=environment.get("FILEMEM_SLACK_URL", ""),
+        unneeded_note=_format_unneeded(environment),
     )
 
 
-def _format_unneeded(names: Iterable[str]) -> str:
-    """A sentence that names the variables that are not needed; never a value."""
-    unneeded_names = ", ".join(sorted(name for name in names if name.startswith(UNNEEDED_PREFIXES)))
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and int(text[:9]) <= 65535
+
+
+def _format_unneeded(variables: Iterable[str]) -> str:
+    """Format a sentence that names the unneeded variables, without their values; or ""."""
+    unneeded_names = [name for name in variables if name.startswith(UNNEEDED_PREFIXES)]
     if not unneeded_names:
         return ""
-    return f"{unneeded_names}: not needed, there is no database and no model server: docs/http.md"
+    names = ", ".join(sorted(unneeded_names))
+    return f"{names}: not needed, there is no database and no model server: docs/http.md"
 
 
 def load_environment_file(path: Path) -> str:
-    """Read the variables of a file that filemem uses and the environment does not set.
+    """Set environment variables for filemem from a file, unless they are set already.
 
     Return a sentence that names the unneeded ones, or "". Raises BadInput.
     """
@@ -445,7 +337,7 @@ def load_environment_file(path: Path) -> str:
 
 
 def _read_variables(path: Path) -> Mapping[str, str | None]:
-    """The variables of a `.env` file. Raises OSError and UnicodeDecodeError."""
+    """Read the variables of a `.env` file. Raises OSError and UnicodeDecodeError."""
     from dotenv import dotenv_values  # noqa: PLC0415 - only for users who have such a file
 
     with path.open(encoding="utf-8-sig") as file:
@@ -474,14 +366,15 @@ def read_powermem_file(path: Path) -> tuple[str, str]:
 
 
 def read_powermem_names(path: Path | None) -> dict[str, str]:
-    """User, agent and run that the environment names, or else a `.env` file of the user's own.
+    """Read user, agent and run from the environment, or else from a `.env` file of the user.
 
-    No other line of the file counts.
+    Other lines of the file are ignored. `path` is None to read the environment only.
     """
     variables: Mapping[str, str | None] = {}
-    with suppress(OSError, UnicodeDecodeError):  # what cannot be read names nobody
-        if path and _is_own_small_file(path):
-            variables = _read_variables(path)
+    if path:
+        with suppress(OSError, UnicodeDecodeError):  # a file that cannot be read sets nothing
+            if _is_own_small_file(path):
+                variables = _read_variables(path)
     names: dict[str, str] = {}
     for owner in OWNERS:
         variable = f"POWERMEM_{owner.upper()}"
@@ -492,7 +385,7 @@ def read_powermem_names(path: Path | None) -> dict[str, str]:
 
 
 def _is_own_small_file(path: Path) -> bool:
-    """Whether a path is a small regular file, no link, of the user's own. Raises OSError."""
+    """Return whether a path is a small regular file of the user, no link. Raises OSError."""
     status = path.lstat()
     is_own = status.st_uid == os.getuid()
     return stat.S_ISREG(status.st_mode) and is_own and status.st_size < _MAX_ENV_SIZE
@@ -500,19 +393,23 @@ def _is_own_small_file(path: Path) -> bool:
 
 def _get_powermem_path() -> Path:
     folder = os.environ.get("POWERMEM_DIR", "")
-    return (Path(folder) if folder else Path.home() / ".powermem") / "config.json"
+    if folder:
+        return Path(folder) / "config.json"
+    return Path.home() / ".powermem" / "config.json"
 
 
 def create_powermem_settings() -> None:
-    """Make powermem's settings file if there is none, as its users expect; it names nobody."""
+    """Create powermem's settings file if there is none, without a user."""
     path = _get_powermem_path()
-    with suppress(OSError):  # it is there, or the home folder is read-only
+    with suppress(OSError):  # the file exists, or the home folder is read-only
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
             file.write('{"user_id": ""}\n')
 
 
 def read_powermem_user() -> str:
-    """The user that powermem's own settings file names, or ""."""
+    """Read the user that powermem's settings file names, or ""."""
     path = _get_powermem_path()
-    return read_powermem_file(path)[0] if path.exists() else ""
+    if not path.exists():
+        return ""
+    return read_powermem_file(path)[0]

@@ -1,8 +1,7 @@
-"""Failures that a caller can act on.
+"""Exceptions for failures that a caller can act on, one class for each kind of remedy.
 
-One class per thing the caller can do about it. Every edge (command line, MCP, HTTP) maps these by
-one table; any other exception is a defect of filemem: a crash report is written, one file that a
-person can read and send.
+The command line, MCP and HTTP map these by one table each. Any other exception is a defect of
+filemem, for which a crash report is written: one file that a person can read and send.
 """
 
 from __future__ import annotations
@@ -25,10 +24,12 @@ class FilememError(Exception):
     @property
     def one_line(self) -> str:
         """What happened and what to do, in one line."""
-        return "; ".join(filter(None, (self.message, self.hint)))
+        return "; ".join(part for part in (self.message, self.hint) if part)
 
     def __str__(self) -> str:
-        return f"{self.message}\nhint: {self.hint}" if self.hint else self.message
+        if not self.hint:
+            return self.message
+        return f"{self.message}\nhint: {self.hint}"
 
 
 class BadInput(FilememError):
@@ -84,33 +85,34 @@ _ADVICE_BY_ERRNO = {
 
 
 def to_broken_store(error: OSError) -> BrokenStore:
-    """What the system refused, where, and what to do; the commit shows whether a save stands."""
-    location = f"{error.filename}: " if error.filename else ""
+    """Convert an error of the system: what it refused, where, and what to do."""
+    reason = str(error.strerror or error)
+    message = reason
+    if error.filename:
+        message = f"{error.filename}: {reason}"
     advice = _ADVICE_BY_ERRNO.get(error.errno or 0, "check disk and permissions")
-    return BrokenStore(
-        f"{location}{error.strerror or error}",
-        f"{advice}; `filemem status` and `git log -1` show what stands",
-    )
+    return BrokenStore(message, f"{advice}; `filemem status` and `git log -1` show what stands")
 
 
 def write_crash_report(traceback_text: str, arguments: list[str]) -> Path:
-    """Write a crash report into the temporary folder.
+    """Write a crash report into the temporary folder; return its path.
 
     It has three words of the command line: the rest may be private.
     """
-    import platform  # noqa: PLC0415 - only who crashes pays for these
+    import platform  # noqa: PLC0415 - only a crash needs these
     import tempfile  # noqa: PLC0415
     from importlib.metadata import version  # noqa: PLC0415
     from pathlib import Path  # noqa: PLC0415
 
-    packages = ("filemem", "mcp", "tantivy", "usearch", "python-frontmatter")
+    program = Path(arguments[0]).name
+    command = " ".join([program, *arguments[1:3]])
     lines = [
-        f"filemem crash report of: {' '.join([Path(arguments[0]).name, *arguments[1:3]])}",
+        f"filemem crash report of: {command}",
         f"python {platform.python_version()} on {platform.platform()}",
-        *(f"{name} {version(name)}" for name in packages),
-        "",
-        traceback_text,
     ]
+    packages = ("filemem", "mcp", "tantivy", "usearch", "python-frontmatter")
+    lines += [f"{package} {version(package)}" for package in packages]
+    lines += ["", traceback_text]
     path = Path(tempfile.mkdtemp(prefix="filemem-crash-"), "report.txt")
     path.write_text("\n".join(lines), encoding="utf-8")
     return path

@@ -1,4 +1,4 @@
-"""Hints at what a name that means nothing probably meant."""
+"""Suggest names that a caller who gave an unknown name probably meant."""
 
 from __future__ import annotations
 
@@ -21,19 +21,26 @@ def list_similar_names(
 
 
 def format_question(similar_names: Iterable[str], default: str = "") -> str:
-    """Return `did you mean ...?`; `otherwise` if nothing is near."""
+    """Format `did you mean ...?`; without names, return `default`."""
     names = " or ".join(similar_names)
-    return f"did you mean {names}?" if names else default
+    if not names:
+        return default
+    return f"did you mean {names}?"
 
 
 def format_closest(name: str, names: Iterable[str], default: str = "") -> str:
-    """Return the names that are most similar as a question; `otherwise` if none is."""
-    return format_question(list_similar_names(name, names, 2, 0.5), default)
+    """Format the most similar names as a question; without similar names, return `default`."""
+    similar_names = list_similar_names(name, names, limit=2, cutoff=0.5)
+    return format_question(similar_names, default)
 
 
 def suggest_choice(word: str, choices: Iterable[str]) -> str:
-    """Return the choice that a word probably means, or the list of all choices."""
+    """Format the choice that a word probably means as a question, or list all choices."""
     names = sorted(choices)
-    longer_names = [name for name in names if word and name.startswith(f"{word}_")]
-    similar_names = longer_names[:1] or list_similar_names(word[:64], names)
-    return format_question(map(repr, similar_names), f"choose one of {', '.join(names)}")
+    similar_names = list_similar_names(word[:64], names)
+    for name in names:
+        if word and name.startswith(f"{word}_"):
+            similar_names = [name]
+            break
+    quoted_names = [repr(name) for name in similar_names]
+    return format_question(quoted_names, f"choose one of {', '.join(names)}")

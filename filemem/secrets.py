@@ -1,10 +1,10 @@
-"""Is there a secret in this text? Two tables of shapes; only the line and kind of a find come out.
+"""Find secrets in a text by two tables of patterns; report only line and kind.
 
-Rule: no message, value or exception made here ever holds any part of what was found. A shape is
-listed where its maker gave it a prefix or form of its own; everything else is caught by where it
-stands (`password = "..."`), if it looks random enough and is no placeholder. Each pattern either
-ends in its only unbounded part or cannot begin again inside what it reads, so the time is linear in
-the text, whatever the text is.
+Rule: no message, value or exception made here contains any part of a secret. One table lists
+secrets with a distinct prefix or form; the other finds secrets by their place
+(`password = "..."`), if they look random enough and are no placeholder. Each pattern either ends
+in its only unbounded part or cannot begin again inside what it reads, so the time is linear in the
+text, whatever the text is.
 """
 
 from __future__ import annotations
@@ -15,21 +15,19 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from functools import cache
-from itertools import accumulate
 from typing import NamedTuple
 
 
 class Secret(NamedTuple):
-    """Where something secret-shaped stands (1-based line) and what kind it is; never what it is."""
+    """The line (from 1) and kind of what looks like a secret; never the secret."""
 
     line: int
     kind: str
 
 
-# Kind; texts of which one must be there before the pattern is tried, or even compiled; the form.
-# What is indented goes on from the line above. A form that does not say what may not stand in front
-# of it stands behind no letter or digit.
-# Sorted by maker: clouds, code hosts, payment, messages, models, others.
+# Each row: kind, needles, pattern. A pattern is compiled and tried only for texts with a needle.
+# An indented line continues the one above. A pattern without a lookbehind must not follow a letter
+# or digit. Sorted by maker: clouds, code hosts, payment, messages, models, others.
 _FORM_TABLE = r"""
 aws-access-key AKIA,ASIA,ABIA,ACCA (?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}(?![^\W_])
 aws-secret-key aws,AWS,Aws (?i:aws_?secret_?(?:access_?)?key)["']?\s{0,5}[:=]\s{0,5}["']?
@@ -104,8 +102,7 @@ private-key PRIVATE -----BEGIN (?:[A-Z]{2,10} ){0,2}PRIVATE KEY(?: BLOCK)?-----
 putty-key PuTTY-User-Key-File PuTTY-User-Key-File-[23]: [\w-]+\s+Encryption: none
 """
 
-# Where a secret stands: these are judged by their value, the only group of the pattern. Needles are
-# lower case.
+# Places of secrets: the group `value` decides whether it is one. Needles are lower case.
 _PLACE_TABLE = r"""
 password-in-url :// (?i:postgres(?:ql)?|mysql2?|mariadb|mongodb|rediss?|amqps?|mssql|sqlserver
   |clickhouse|cockroachdb|ldaps?|smtps?|ftps?|sftp|nats|https?)(?:\+[a-z0-9]{1,12})?
@@ -139,19 +136,28 @@ _SURE_KINDS = frozenset(
 )
 
 
-def _iter_patterns(table: str) -> Iterator[tuple[str, str, str]]:
-    """Yield needle, kind and pattern."""
+class _Pattern(NamedTuple):
+    """A row of a table; `needle` is in every text that the pattern matches."""
+
+    needle: str
+    kind: str
+    pattern: str
+
+
+def _iter_patterns(table: str) -> Iterator[_Pattern]:
+    """Yield the rows of a table, once for each needle."""
     for row in table.strip().replace("\n  ", "").split("\n"):
-        kind, needles, form = row.split(" ", 2)
-        pattern = form if form.startswith(("(?<", "-----")) else rf"(?<![^\W_]){form}"
+        kind, needles, pattern = row.split(" ", 2)
+        if not pattern.startswith(("(?<", "-----")):
+            pattern = rf"(?<![^\W_]){pattern}"
         for needle in needles.split(","):
-            yield needle, kind, pattern
+            yield _Pattern(needle, kind, pattern)
 
 
 _FORM_PATTERNS = tuple(_iter_patterns(_FORM_TABLE))
 _PLACE_PATTERNS = tuple(_iter_patterns(_PLACE_TABLE))
 
-# Values that are no secrets, whatever they stand behind.
+# Values that are never secrets.
 _PLACEHOLDER_PATTERN = (
     r"(?i)example|placeholder|change.?me|your|dummy|redacted|sample|insert|replace|todo|\bfake|mock"
     r"|x{4}|\*{3}|\.{3}|\$\{|\{\{|%\(|\$\(|<|>|^\$|^%|^@"
@@ -166,31 +172,33 @@ _NAME_PATTERN = (
     rf"|{_WORD_OR_NUMBER}(?:[-_]{_WORD_OR_NUMBER})+"  # vault-item-42
     r"|\w{4,90}_[0-9]{10,15}_[0-9a-z]{8}"  # the id of a record
 )
-# An expression of code outside quotes: `this.#secret`, `cfg?.token!`, `&self.key`.
+# An expression in code outside quotes: `this.#secret`, `cfg?.token!`, `&self.key`.
 _EXPRESSION_PATTERN = r"[&*!]{0,2}[$@]?[A-Za-z_]\w*(?:(?:[.:]{1,2}|\?\.|!\.)[#$]?[A-Za-z_]\w*)+!?"
 _INVISIBLE = "[\u00ad\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff\U000e0000-\U000e007f]"
 # A line break that may be in a token.
 _LINE_BREAK = r"[0-9][\w+/=-]{3,40}\r?\n|\n[ \t]{0,40}[\w+/=-]{0,20}[0-9][\w+/=-]{8}"
-_SYMBOLS = frozenset("!#%^*~+")  # as people put into passwords; not those of names, paths and URLs
+_SYMBOLS = frozenset("!#%^*~+")  # usual in passwords; not those of names, paths and URLs
 # Bits per character; eight different letters have 3.
 _MIN_QUOTED_BITS = 2.75
 _MIN_BARE_BITS = 3.2
-_MIN_VARIETY = 6  # different characters in what stands behind a prefix; fewer is `ghp_xxxxxxxx`
+_MIN_VARIETY = 6  # different characters after a prefix; fewer is `ghp_xxxxxxxx`
 
 
 def find_secrets(text: str) -> tuple[Secret, ...]:
-    """Where a text holds what looks like a secret, by line.
+    """Find what looks like a secret, by line; at most one a line.
 
-    Characters that nobody sees, and broken lines, hide nothing.
+    Invisible characters are removed first, and secrets broken over two lines are found too.
     """
-    text = text if text.isascii() else _compile_pattern(_INVISIBLE).sub("", text)
+    if not text.isascii():
+        text = _compile_pattern(_INVISIBLE).sub("", text)
     line_ends = [newline.start() for newline in re.finditer("\n", text)]
     by_line = _find_by_form(text, line_ends)
-    lower = text.lower()
-    places = dict.fromkeys(
-        (kind, pattern) for needle, kind, pattern in _PLACE_PATTERNS if needle in lower
-    )
-    for kind, pattern in places:
+    lower_text = text.lower()
+    tried = set()  # a pattern with several needles
+    for needle, kind, pattern in _PLACE_PATTERNS:
+        if needle not in lower_text or (kind, pattern) in tried:
+            continue
+        tried.add((kind, pattern))
         for match in _compile_pattern(pattern).finditer(text):
             line = bisect_left(line_ends, match.start()) + 1
             if line not in by_line and _is_secret(match["value"], kind):
@@ -199,64 +207,80 @@ def find_secrets(text: str) -> tuple[Secret, ...]:
 
 
 def _find_by_form(text: str, line_ends: list[int]) -> dict[int, Secret]:
-    """What has any of the forms, by line, also where it goes on in the next line."""
+    """Find secrets with a distinct form, by line, also if a line break splits them."""
     lines = [line.strip() for line in text.split("\n")]
     joined_text = "".join(lines)
-    # Most texts hold none, so this line is what a search costs.
-    forms = [row for row in _FORM_PATTERNS if row[0] in joined_text]
-    by_line = _match_forms(text, line_ends, forms)
-    if forms and _compile_pattern(_LINE_BREAK).search(text):
-        kinds = {secret.kind for secret in by_line.values()}
-        joined_ends = [end - 1 for end in accumulate(map(len, lines))]
-        for line, secret in _match_forms(joined_text, joined_ends, forms).items():
-            if secret.kind not in kinds:
-                by_line.setdefault(line, secret)
+    # Most texts have no needle, so this line decides what a search costs.
+    patterns = [row for row in _FORM_PATTERNS if row.needle in joined_text]
+    by_line = _match_forms(text, line_ends, patterns)
+    if not patterns or not _compile_pattern(_LINE_BREAK).search(text):
+        return by_line
+    found_kinds = {secret.kind for secret in by_line.values()}
+    joined_ends = []
+    joined_size = 0
+    for line in lines:
+        joined_size += len(line)
+        joined_ends.append(joined_size - 1)
+    for number, secret in _match_forms(joined_text, joined_ends, patterns).items():
+        if secret.kind not in found_kinds:
+            by_line.setdefault(number, secret)
     return by_line
 
 
 def _match_forms(
-    text: str, line_ends: list[int], forms: Iterable[tuple[str, str, str]]
+    text: str, line_ends: list[int], patterns: Iterable[_Pattern]
 ) -> dict[int, Secret]:
-    """What has one of some forms, by line; `breaks` is where lines end."""
+    """Match patterns; return the alphabetically first kind for each line.
+
+    `line_ends` are the positions at which lines end.
+    """
     by_line: dict[int, Secret] = {}
-    for _, kind, pattern in forms:
-        for match in _compile_pattern(pattern).finditer(text):
+    for row in patterns:
+        for match in _compile_pattern(row.pattern).finditer(text):
             value = match.group()
-            if len(set(value[-24:])) >= _MIN_VARIETY and "EXAMPLE" not in value.upper():
-                line = bisect_left(line_ends, match.start()) + 1
-                by_line[line] = min(by_line.get(line, Secret(line, kind)), Secret(line, kind))
+            is_example = "EXAMPLE" in value.upper()
+            if is_example or len(set(value[-24:])) < _MIN_VARIETY:
+                continue
+            line = bisect_left(line_ends, match.start()) + 1
+            secret = Secret(line, row.kind)
+            by_line[line] = min(by_line.get(line, secret), secret)
     return by_line
 
 
 def _is_secret(value: str, kind: str) -> bool:
-    """Whether a value can be a secret: mixed characters, few repeats, no placeholder, no name."""
+    """Return whether a value looks random: mixed, few repeats, no placeholder or name."""
     is_quoted = value[0] in "\"'`"
     bare_value = value[1:-1] if is_quoted else value.rstrip(".:!?")
-    if _compile_pattern(_PLACEHOLDER_PATTERN).search(bare_value) or _compile_pattern(
-        _NAME_PATTERN
-    ).fullmatch(bare_value):
+    if _compile_pattern(_PLACEHOLDER_PATTERN).search(bare_value):
+        return False
+    if _compile_pattern(_NAME_PATTERN).fullmatch(bare_value):
         return False
     if kind == "assigned-secret" and _compile_pattern(_EXPRESSION_PATTERN).fullmatch(value):
         return False
     if kind == "password-in-url":
-        return len(set(bare_value)) > 3  # a URL with a password is no accident of prose
-    min_bits = _MIN_QUOTED_BITS if is_quoted or kind in _SURE_KINDS else _MIN_BARE_BITS
+        return len(set(bare_value)) > 3  # prose has no URL with a password by accident
+    min_bits = _MIN_BARE_BITS
+    if is_quoted or kind in _SURE_KINDS:
+        min_bits = _MIN_QUOTED_BITS
     return _is_mixed(bare_value) and _compute_entropy(bare_value) >= min_bits
 
 
 def _is_mixed(text: str) -> bool:
-    """Whether a text has letters, and digits or symbols."""
+    """Return whether a text has letters, and digits or symbols."""
     has_letters = any(char.isalpha() for char in text)
     return has_letters and any(char.isdigit() or char in _SYMBOLS for char in text)
 
 
 def _compute_entropy(text: str) -> float:
-    """Bits per character."""
-    shares = (count / len(text) for count in Counter(text).values())
-    return -sum(share * math.log2(share) for share in shares)
+    """Compute the entropy of a text in bits per character."""
+    entropy = 0.0
+    for count in Counter(text).values():
+        share = count / len(text)
+        entropy -= share * math.log2(share)
+    return entropy
 
 
 @cache
 def _compile_pattern(pattern: str) -> re.Pattern[str]:
-    """Compile at first need: all at once would cost 50 ms of CPU at every start."""
+    """Compile a pattern at its first use: all of them would cost 50 ms of CPU at every start."""
     return re.compile(pattern, re.ASCII)

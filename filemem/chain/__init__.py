@@ -1,4 +1,4 @@
-"""Supersession: from what each decision says about itself to what holds today."""
+"""Supersession: which decisions are live, from what each decision states about itself."""
 
 from filemem.chain.graph import DEMOTING, NO_FACTS, Chain, Facts, Family, Flaw, Graph, Node
 from filemem.chain.resolve import build_graph

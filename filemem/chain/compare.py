@@ -1,61 +1,73 @@
-"""What one state of a memory makes of another.
+"""Compare two states of a memory by their supersession graphs.
 
-Which decisions stop holding, which forks appear, what is left hanging. Two graphs in, what differs
-out; which records a change touched is the caller's business.
+Finds superseded decisions, new forks and dangling references. The caller knows which records a
+change touched.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from filemem.chain.graph import Graph
 
-MISSING_CODES = (
-    "supersedes-missing",
-    "superseded-by-missing",
-)  # flaws that a removal leaves behind
+MISSING_CODES = ("supersedes-missing", "superseded-by-missing")  # flaws left by a removal
 
 
 class Consequences(NamedTuple):
-    """What follows for decisions; topics are topic keys."""
+    """What a change does to decisions; topics are topic keys."""
 
-    successors: Mapping[str, tuple[str, ...]]  # what holds no longer -> what replaced it
-    accepted_ids: tuple[str, ...]  # what was only proposed, or rejected, and holds now
-    forks: Mapping[str, tuple[str, ...]]  # topic -> decisions that hold at once; see `eased`
-    headless_topics: tuple[str, ...]  # topics where something held and nothing does
-    dangling: tuple[str, ...]  # decisions that refer to what is missing now
+    successors: Mapping[str, tuple[str, ...]]  # decision that is no longer live -> its successors
+    accepted_ids: tuple[str, ...]  # decisions that were proposed or rejected and are live now
+    forks: Mapping[str, tuple[str, ...]]  # topic -> live decisions; see `is_fork_eased`
+    headless_topics: tuple[str, ...]  # topics that lost their last live decision
+    dangling: tuple[str, ...]  # decisions that now refer to a missing record
 
 
 def compute_consequences(before: Graph, after: Graph) -> Consequences:
-    """Return what follows from going from one graph to the other.
+    """Compute what changes from one graph to the other.
 
-    Both know the same part of the memory.
+    Both graphs must cover the same part of the memory.
     """
-    topics = {*before.chains, *after.chains}
-    common_nodes = [node for node in after.nodes if node in before.nodes]
-    new_heads = [node for node in common_nodes if after.is_head(node) and not before.is_head(node)]
+    forks = {}
+    headless_topics = []
+    for topic in sorted({*before.chains, *after.chains}):
+        if _has_new_fork(before, after, topic):
+            forks[topic] = _get_heads(after, topic)
+        if _get_heads(before, topic) and not _get_heads(after, topic):
+            headless_topics.append(topic)
+    new_dangling = _list_dangling(after) - _list_dangling(before)
     return Consequences(
-        successors=_map_superseded(common_nodes, before, after),
-        accepted_ids=tuple(node for node in new_heads if not before.nodes[node].is_demoting),
-        forks={
-            topic: _get_heads(after, topic)
-            for topic in topics
-            if _has_new_fork(before, after, topic)
-        },
-        headless_topics=tuple(
-            sorted(topic for topic in topics if _has_ended(before, after, topic))
-        ),
-        dangling=tuple(sorted(_list_dangling(after) - _list_dangling(before))),
+        successors=_map_superseded(before, after),
+        accepted_ids=_list_accepted(before, after),
+        forks=forks,
+        headless_topics=tuple(headless_topics),
+        dangling=tuple(sorted(new_dangling)),
     )
 
 
-def _map_superseded(
-    nodes: Iterable[str], before: Graph, after: Graph
-) -> Mapping[str, tuple[str, ...]]:
-    former_heads = (node for node in nodes if before.is_head(node) and not after.is_head(node))
-    successors = {node: after.list_successors(node) for node in former_heads}
-    return {node: names for node, names in successors.items() if names}
+def _map_superseded(before: Graph, after: Graph) -> Mapping[str, tuple[str, ...]]:
+    """Map decisions that are no longer live to the decisions that replaced them."""
+    superseded = {}
+    for node in after.nodes:
+        if not before.is_head(node) or after.is_head(node):
+            continue
+        successors = after.list_successors(node)
+        if successors:
+            superseded[node] = successors
+    return superseded
+
+
+def _list_accepted(before: Graph, after: Graph) -> tuple[str, ...]:
+    """List the decisions that became live because their status changed."""
+    accepted_ids = []
+    for node in after.nodes:
+        old_node = before.nodes.get(node)
+        if old_node is None or old_node.is_demoting:
+            continue
+        if after.is_head(node) and not before.is_head(node):
+            accepted_ids.append(node)
+    return tuple(accepted_ids)
 
 
 def _get_heads(graph: Graph, topic: str) -> tuple[str, ...]:
@@ -63,14 +75,11 @@ def _get_heads(graph: Graph, topic: str) -> tuple[str, ...]:
 
 
 def _has_new_fork(before: Graph, after: Graph, topic: str) -> bool:
-    is_changed = set(_get_heads(after, topic)) != set(_get_heads(before, topic))
-    return (
-        after.get_chain(topic).is_forked and is_changed and not is_fork_eased(before, after, topic)
-    )
-
-
-def _has_ended(before: Graph, after: Graph, topic: str) -> bool:
-    return bool(_get_heads(before, topic)) and not _get_heads(after, topic)
+    if not after.get_chain(topic).is_forked:
+        return False
+    if set(_get_heads(after, topic)) == set(_get_heads(before, topic)):
+        return False
+    return not is_fork_eased(before, after, topic)
 
 
 def _list_dangling(graph: Graph) -> set[str]:
@@ -78,5 +87,7 @@ def _list_dangling(graph: Graph) -> set[str]:
 
 
 def is_fork_eased(before: Graph, after: Graph, topic: str) -> bool:
-    """Whether a fork was there before and is no wider now."""
-    return 1 < len(_get_heads(before, topic)) >= len(_get_heads(after, topic))
+    """Return whether the topic was forked before and has no more live decisions now."""
+    old_count = len(_get_heads(before, topic))
+    new_count = len(_get_heads(after, topic))
+    return old_count > 1 and new_count <= old_count

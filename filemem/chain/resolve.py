@@ -1,19 +1,19 @@
-"""Which decision holds today: the supersession graph, from what each record says about itself.
+"""Build the supersession graph: which decisions are live, from what the records state.
 
-The rule of this module: truth is a function of the set of records, never of the order they are
-read in, and a doubt never hides a decision. If records contradict each other, all of them stay
-visible and a problem says so.
+The rule of this module: the result depends on the set of records, never on the order in which they
+are read, and a doubt never hides a decision. If records contradict each other, all of them stay
+visible and a problem is reported.
 
 A successor *replaces* its predecessors; it *demotes* them only while it is accepted or deprecated.
-1. What is stated: `supersedes`, `synthesizes` within the topic, and "Superseded by" on the old
-   side, across topics. Edges between decisions that lead back to themselves are dropped, all of
-   them, so that none of these is demoted.
-2. One order of all decisions: by time, then path; but what replaces comes after what it replaces.
-3. What is not stated: a decision on a stated topic without the key replaces the one before it, and
-   a reference to a record that is gone leads to the next older one. Both point back in the order,
-   so no circle can arise.
+1. Stated edges: `supersedes`, `synthesizes` within the topic, and "Superseded by" on the older
+   record, across topics. All edges within a circle are dropped, so that none of its decisions is
+   demoted.
+2. One order of all decisions: by time, then path; but a successor follows its predecessors.
+3. Inferred edges: a decision that states a topic but not `supersedes` replaces the previous one on
+   the topic, and a reference to a missing record leads to the next older one. Both point back in
+   the order, so they cannot form a circle.
 
-The work is one sort and a few passes; nothing recurses, so a chain may be as long as it likes.
+The work is one sort and a few passes. Nothing recurses, so a chain may have any length.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from operator import attrgetter
 from typing import NamedTuple
 
 from filemem.chain.graph import Chain, Flaw, Graph, Node
@@ -34,33 +35,39 @@ _ANY_TIME = 1 << 62
 
 
 def build_graph(nodes: Iterable[Node], *, known_removed: Collection[str] = frozenset()) -> Graph:
-    """The supersession graph of all decisions.
+    """Build the supersession graph of all decisions.
 
-    `known_removed` are references that were removed on purpose.
+    If several nodes have one id, the oldest counts.
+
+    Args:
+        known_removed: References to records that were removed on purpose.
     """
     by_id: dict[str, Node] = {}
-    for node in sorted(nodes, key=lambda node: node.sort_key):
+    for node in sorted(nodes, key=attrgetter("sort_key")):
         by_id.setdefault(node.id, node)
-    stated_edges = _collect_stated(by_id)
-    replaces, order, circle_ids = _break_circles(by_id, stated_edges.replaces)
-    inferred_edges = _infer_edges(order, stated_edges.lost_references, circle_ids)
-    all_edges = defaultdict(set, {new: set(old_ids) for new, old_ids in replaces.items()})
-    for new, olds in (*inferred_edges.implied.items(), *inferred_edges.bridged.items()):
-        all_edges[new] |= olds
-    problems = [
-        _build_missing_flaw(
-            lost_reference,
-            lost_reference.target in known_removed,
-            bool(inferred_edges.bridged.get(lost_reference.node)),
-        )
-        for lost_reference in stated_edges.lost_references
-    ]
-    problems += _iter_circle_flaws(stated_edges.replaces, circle_ids)
-    return _assemble_graph(order, all_edges, inferred_edges.implied, tuple(sorted(problems)))
+    stated = _collect_stated(by_id)
+    ordering = _break_circles(by_id, stated.replaces)
+    inferred = _infer_edges(ordering.order, stated.lost_references, ordering.circle_ids)
+    problems = _list_missing_flaws(stated.lost_references, known_removed, inferred.bridged)
+    problems += _iter_circle_flaws(stated.replaces, ordering.circle_ids)
+    return _assemble_graph(
+        order=ordering.order,
+        replaces=_merge_edges(ordering.replaces, inferred.implied, inferred.bridged),
+        implied_ids=inferred.implied.keys(),
+        problems=tuple(sorted(problems)),
+    )
+
+
+def _merge_edges(*edge_maps: Edges) -> Edges:
+    merged_edges: dict[str, set[str]] = defaultdict(set)
+    for edges in edge_maps:
+        for new, old_ids in edges.items():
+            merged_edges[new] |= old_ids
+    return merged_edges
 
 
 class _Reference(NamedTuple):
-    """What a decision says of another; `key` is where it stands."""
+    """A reference from one decision to another; `key` is the field that states it."""
 
     node: str
     key: str  # "supersedes" or "superseded by"
@@ -68,45 +75,63 @@ class _Reference(NamedTuple):
 
 
 class _StatedEdges(NamedTuple):
-    """What the records say of each other, and the references that lead nowhere."""
+    """Edges that records state, and references to no known record."""
 
     replaces: dict[str, set[str]]
     lost_references: list[_Reference]
 
 
 def _collect_stated(by_id: Mapping[str, Node]) -> _StatedEdges:
-    names = _map_names(by_id)
+    ids = _map_reference_ids(by_id)
     replaces: dict[str, set[str]] = defaultdict(set)
     lost_references: list[_Reference] = []
     for node in by_id.values():
-        merged_nodes = (by_id.get(names.get(target, "")) for target in node.merged_references)
-        replaces[node.id] |= {old.id for old in merged_nodes if old and old.key == node.key != ""}
+        replaces[node.id] |= _find_merged_ids(node, by_id, ids)
         for reference in _iter_references(node):
-            other = names.get(reference.target)
+            other = ids.get(reference.target)
             if other is None:
                 lost_references.append(reference)
-            elif other and reference.key == "supersedes":
+            elif reference.key == "supersedes":
                 replaces[node.id].add(other)
-            elif other:
+            else:
                 replaces[other].add(node.id)
     return _StatedEdges(replaces, lost_references)
 
 
-def _map_names(by_id: Mapping[str, Node]) -> dict[str, str]:
-    """Return what a reference may call a node, and whose that is: an id before a path."""
-    paths = {node.path: node.id for node in by_id.values()}
-    return {"": ""} | paths | {name: name for name in by_id}
+def _find_merged_ids(node: Node, by_id: Mapping[str, Node], ids: Mapping[str, str]) -> set[str]:
+    """Return the decisions on its own topic that a decision merges."""
+    if not node.key:
+        return set()
+    merged_ids = set()
+    for target in node.merged_references:
+        other = ids.get(target)
+        if other is not None and by_id[other].key == node.key:
+            merged_ids.add(other)
+    return merged_ids
+
+
+def _map_reference_ids(by_id: Mapping[str, Node]) -> dict[str, str]:
+    """Map everything that can refer to a node, its path or its id, to the id.
+
+    An id wins over an equal path.
+    """
+    by_path = {node.path: node.id for node in by_id.values()}
+    own_ids = {node_id: node_id for node_id in by_id}
+    return by_path | own_ids
 
 
 def _iter_references(node: Node) -> Iterator[_Reference]:
+    """Yield the references of a decision that name something, each once."""
     for target in dict.fromkeys(node.supersedes or ()):
-        yield _Reference(node.id, "supersedes", target)
+        if target:
+            yield _Reference(node=node.id, key="supersedes", target=target)
     for target in dict.fromkeys(node.superseded_by):
-        yield _Reference(node.id, "superseded by", target)
+        if target:
+            yield _Reference(node=node.id, key="superseded by", target=target)
 
 
 class _Ordering(NamedTuple):
-    """Edges without circles, all decisions in order, and those in circles."""
+    """Edges without circles, all decisions in order, and the ids of those in circles."""
 
     replaces: Edges
     order: list[Node]
@@ -114,17 +139,23 @@ class _Ordering(NamedTuple):
 
 
 def _break_circles(by_id: Mapping[str, Node], stated_edges: Edges) -> _Ordering:
-    replaces: Edges = {new: old_ids - {new} for new, old_ids in stated_edges.items()}
-    order = _sort_nodes(by_id, _filter_demotions(by_id, replaces))
+    """Order all decisions; drop the edges within circles."""
+    replaces: dict[str, AbstractSet[str]] = {}
+    for new, old_ids in stated_edges.items():
+        replaces[new] = old_ids - {new}
+    demotions = _filter_demotions(by_id, replaces)
+    order = _sort_nodes(by_id, demotions)
     if len(order) == len(by_id):
-        return _Ordering(replaces, order, frozenset())
-    # What is between two circles counts as in one.
-    reverse_order = _sort_nodes(by_id, _reverse_edges(_filter_demotions(by_id, replaces)))
-    circle_ids = by_id.keys() - {node.id for node in (*order, *reverse_order)}
-    replaces = {
-        new: olds - circle_ids if new in circle_ids else olds for new, olds in replaces.items()
-    }
-    return _Ordering(replaces, _sort_nodes(by_id, _filter_demotions(by_id, replaces)), circle_ids)
+        return _Ordering(replaces, order, circle_ids=frozenset())
+    # A decision in a circle is reached from neither end. One between two circles counts as in one.
+    reverse_order = _sort_nodes(by_id, _reverse_edges(demotions))
+    reached_ids = {node.id for node in order}
+    reached_ids.update(node.id for node in reverse_order)
+    circle_ids = by_id.keys() - reached_ids
+    for new in circle_ids:
+        replaces[new] -= circle_ids
+    order = _sort_nodes(by_id, _filter_demotions(by_id, replaces))
+    return _Ordering(replaces, order, circle_ids)
 
 
 def _filter_demotions(by_id: Mapping[str, Node], replaces: Edges) -> Edges:
@@ -132,80 +163,102 @@ def _filter_demotions(by_id: Mapping[str, Node], replaces: Edges) -> Edges:
 
 
 def _sort_nodes(by_id: Mapping[str, Node], edges: Edges) -> list[Node]:
-    """Return decisions by age, each behind what it leads to, without those in circles.
+    """Sort decisions by age, but each behind what it replaces; leave out those in circles.
 
-    Kahn's algorithm on a heap.
+    This is Kahn's algorithm on a heap.
     """
-    predecessors = {node: set(edges.get(node, ())) for node in by_id}
+    predecessors = {node_id: set(edges.get(node_id, ())) for node_id in by_id}
     successors = _reverse_edges(predecessors)
-    ready = [node.sort_key for node in by_id.values() if not predecessors[node.id]]
-    heapq.heapify(ready)
+    ready_keys = [node.sort_key for node in by_id.values() if not predecessors[node.id]]
+    heapq.heapify(ready_keys)
     order: list[Node] = []
-    while ready:
-        next_node = by_id[heapq.heappop(ready)[-1]]
-        order.append(next_node)
-        for new in successors.get(next_node.id, ()):
-            predecessors[new].discard(next_node.id)
+    while ready_keys:
+        _, _, node_id = heapq.heappop(ready_keys)
+        order.append(by_id[node_id])
+        for new in successors.get(node_id, ()):
+            predecessors[new].discard(node_id)
             if not predecessors[new]:
-                heapq.heappush(ready, by_id[new].sort_key)
+                heapq.heappush(ready_keys, by_id[new].sort_key)
     return order
 
 
 class _InferredEdges(NamedTuple):
-    """Edges that no record states: implied by the order of a topic; bridged over what is lost."""
+    """Edges that no record states, by successor."""
 
-    implied: dict[str, set[str]]
-    bridged: dict[str, set[str]]
+    implied: dict[str, set[str]]  # from the order of a topic
+    bridged: dict[str, set[str]]  # around a reference to a missing record
 
 
 def _infer_edges(
     order: Iterable[Node], lost_references: Iterable[_Reference], circle_ids: Collection[str]
 ) -> _InferredEdges:
-    limits = _list_age_limits(lost_references)
-    edges = _InferredEdges({}, {})
-    earlier: dict[str, list[Node]] = defaultdict(list)
+    age_limits = _list_age_limits(lost_references)
+    edges = _InferredEdges(implied={}, bridged={})
+    earlier: dict[str, list[Node]] = defaultdict(list)  # by topic
     for node in order:
         if not node.key:
             continue
         line = earlier[node.key]
-        skipped_ids = circle_ids if node.id in circle_ids else ()
+        skipped_ids: Collection[str] = ()
+        if node.id in circle_ids:
+            skipped_ids = circle_ids
         if node.is_demoting and node.supersedes is None:
-            implied_ids = _find_predecessor(line, skipped_ids, _ANY_TIME)
+            implied_ids = _find_predecessors(line, skipped_ids, [_ANY_TIME])
             if implied_ids:
                 edges.implied[node.id] = implied_ids
-        if node.id in limits:
-            bridges = (_find_predecessor(line, skipped_ids, limit) for limit in limits[node.id])
-            edges.bridged[node.id] = set().union(*bridges)
+        if node.id in age_limits:
+            bridged_ids = _find_predecessors(line, skipped_ids, age_limits[node.id])
+            edges.bridged[node.id] = bridged_ids
         if node.is_demoting:
             line.append(node)
     return edges
 
 
 def _list_age_limits(lost_references: Iterable[_Reference]) -> dict[str, list[int]]:
-    """Return, of each decision, how old what it replaced is at least; ids hold a time."""
-    limits: dict[str, list[int]] = defaultdict(list)
-    for node, key, target in lost_references:
-        if key == "supersedes":
-            stamp = re.search(_TIME_IN_ID, target)
-            limits[node].append(int(stamp[1]) if stamp else _ANY_TIME)
-    return limits
+    """List for each decision the latest times at which its missing predecessors can be made.
+
+    An id contains its time; without one, any time is possible.
+    """
+    age_limits: dict[str, list[int]] = defaultdict(list)
+    for reference in lost_references:
+        if reference.key != "supersedes":
+            continue
+        stamp = re.search(_TIME_IN_ID, reference.target)
+        limit = int(stamp[1]) if stamp else _ANY_TIME
+        age_limits[reference.node].append(limit)
+    return age_limits
 
 
-def _find_predecessor(line: Sequence[Node], skipped_ids: Collection[str], limit: int) -> set[str]:
-    """Return the last of `line` that is not `passed` over, nor younger than `limit`."""
-    for old in reversed(line):
-        if old.created <= limit and old.id not in skipped_ids:
-            return {old.id}
-    return set()
+def _find_predecessors(
+    line: Sequence[Node], skipped_ids: Collection[str], age_limits: Iterable[int]
+) -> set[str]:
+    """Find for each limit the last decision of a topic that is not younger, if there is one."""
+    predecessor_ids = set()
+    for limit in age_limits:
+        for old in reversed(line):
+            if old.created <= limit and old.id not in skipped_ids:
+                predecessor_ids.add(old.id)
+                break
+    return predecessor_ids
 
 
-def _build_missing_flaw(reference: _Reference, is_removed: bool, is_bridged: bool) -> Flaw:
-    message = f"{reference.key} {reference.target}, which "
-    message += "was removed" if is_removed else "names no decision, or several"
-    if is_bridged and reference.key == "supersedes":
-        message += "; the one before it on the topic is taken instead"
-    code = f"{reference.key.replace(' ', '-')}-missing"
-    return Flaw(reference.node, code, "hint" if is_removed else "warning", message)
+def _list_missing_flaws(
+    lost_references: Iterable[_Reference], known_removed: Collection[str], bridged: Edges
+) -> list[Flaw]:
+    flaws = []
+    for reference in lost_references:
+        level = "warning"
+        reason = "names no decision, or several"
+        if reference.target in known_removed:
+            level = "hint"
+            reason = "was removed"
+        message = f"{reference.key} {reference.target}, which {reason}"
+        if reference.key == "supersedes" and bridged.get(reference.node):
+            message += "; the one before it on the topic is taken instead"
+        key = reference.key.replace(" ", "-")
+        flaw = Flaw(reference.node, code=f"{key}-missing", level=level, message=message)
+        flaws.append(flaw)
+    return flaws
 
 
 def _iter_circle_flaws(stated_edges: Edges, circle_ids: AbstractSet[str]) -> Iterator[Flaw]:
@@ -215,11 +268,11 @@ def _iter_circle_flaws(stated_edges: Edges, circle_ids: AbstractSet[str]) -> Ite
             f"supersedes {neighbours}, which leads back to it; "
             "no decision of this circle demotes another"
         )
-        yield Flaw(new, "supersedes-cycle", "error", message)
+        yield Flaw(new, code="supersedes-cycle", level="error", message=message)
     message = "says that it supersedes itself, which is ignored; remove the reference"
     for new, old_ids in stated_edges.items():
         if new in old_ids:
-            yield Flaw(new, "supersedes-itself", "warning", message)
+            yield Flaw(new, code="supersedes-itself", level="warning", message=message)
 
 
 def _reverse_edges(edges: Edges) -> dict[str, set[str]]:
@@ -233,18 +286,19 @@ def _reverse_edges(edges: Edges) -> dict[str, set[str]]:
 def _assemble_graph(
     order: Sequence[Node],
     replaces: Edges,
-    implied: Mapping[str, object],
+    implied_ids: AbstractSet[str],
     problems: tuple[Flaw, ...],
 ) -> Graph:
-    """Write everything down in both directions and in the one order."""
+    """Build the graph with its edges in both directions, all lists in the order of decisions."""
     nodes = {node.id: node for node in order}
-    places = {node: place for place, node in enumerate(nodes)}
-    predecessors = {
-        new: sorted(old_ids, key=places.__getitem__) for new, old_ids in replaces.items()
-    }
+    places = {node_id: place for place, node_id in enumerate(nodes)}
+    predecessors = {}
     demoters: dict[str, list[str]] = defaultdict(list)
     proposals: dict[str, list[str]] = defaultdict(list)
-    for new in filter(replaces.get, nodes):
+    for new in nodes:
+        if not replaces.get(new):
+            continue
+        predecessors[new] = sorted(replaces[new], key=places.__getitem__)
         for old in predecessors[new]:
             if nodes[new].is_demoting:
                 demoters[old].append(new)
@@ -252,8 +306,8 @@ def _assemble_graph(
                 proposals[old].append(new)
     ends = _compute_ends(order, demoters)
     return Graph(
-        nodes,
-        _build_chains(order, implied, ends),
+        nodes=nodes,
+        chains=_build_chains(order, implied_ids, ends),
         replaced_ids=_freeze_edges(predecessors),
         demoters=_freeze_edges(demoters),
         ends=ends,
@@ -269,30 +323,38 @@ def _freeze_edges(edges: Mapping[str, Iterable[str]]) -> dict[str, tuple[str, ..
 def _compute_ends(
     order: Sequence[Node], demoters: Mapping[str, Sequence[str]]
 ) -> dict[str, tuple[str, ...]]:
-    """Return where the ways up from each decision end: itself, or the ends of what demotes it."""
+    """Compute the live decisions that each decision leads to over its demoters, or itself."""
     ends: dict[str, tuple[str, ...]] = {}
     for node in reversed(order):
         successors = demoters.get(node.id, ())
         if not successors:
-            ends[node.id] = (node.id,) if node.status == "accepted" else ()
+            is_live = node.status == "accepted"
+            ends[node.id] = (node.id,) if is_live else ()
         elif len(successors) == 1:
             ends[node.id] = ends[successors[0]]
         else:
-            ends[node.id] = tuple(dict.fromkeys(end for new in successors for end in ends[new]))
+            all_ends: dict[str, None] = {}
+            for new in successors:
+                all_ends.update(dict.fromkeys(ends[new]))
+            ends[node.id] = tuple(all_ends)
     return ends
 
 
 def _build_chains(
-    order: Iterable[Node],
-    implied: Mapping[str, object],
-    ends: Mapping[str, Collection[str]],
+    order: Iterable[Node], implied_ids: AbstractSet[str], ends: Mapping[str, Collection[str]]
 ) -> dict[str, Chain]:
+    """Build the chain of each topic."""
     topics: dict[str, list[str]] = defaultdict(list)
     for node in order:
         if node.key:
             topics[node.key].append(node.id)
     chains: dict[str, Chain] = {}
     for topic, line in topics.items():
-        heads = tuple(node for node in line if node in ends[node])
-        chains[topic] = Chain(topic, tuple(line), heads, frozenset(line) & implied.keys())
+        heads = [node_id for node_id in line if node_id in ends[node_id]]
+        chains[topic] = Chain(
+            topic=topic,
+            order=tuple(line),
+            heads=tuple(heads),
+            implied=frozenset(line) & implied_ids,
+        )
     return chains

@@ -1,4 +1,4 @@
-"""The memories of other systems, read from a source as items: one small module a format.
+"""Read the memories of other systems as items: one small module for each format.
 
 `memory.ingest` writes the items.
 """
@@ -14,14 +14,11 @@ from filemem.memory.ingest import Item
 
 
 class Format(NamedTuple):
-    """A format: the module and its function that reads it.
-
-    `shared`: a source may hold the memories of several projects.
-    """
+    """A format: the module and its function that reads it."""
 
     module: str
     function_name: str = "read"
-    is_shared: bool = True
+    is_shared: bool = True  # whether a source may have the memories of several projects
 
 
 FORMATS = {
@@ -42,27 +39,37 @@ FORMATS = {
 
 
 def read(name: str, source: Path) -> list[Item]:
-    """The items of a source in a format. Raises BadInput."""
-    form = FORMATS[name]
-    reader: Callable[[Path], Iterable[Item]] = getattr(
-        import_module(f"{__name__}.{form.module}"), form.function_name
-    )
+    """Read the items of a source in a format. Raises BadInput."""
+    source_format = FORMATS[name]
+    module = import_module(f"{__name__}.{source_format.module}")
+    reader: Callable[[Path], Iterable[Item]] = getattr(module, source_format.function_name)
     return list(reader(source))
 
 
 def select_items(
     items: Iterable[Item], projects: Collection[str] | None, since: int | None, limit: int | None
 ) -> tuple[list[Item], list[Item]]:
-    """The items that are asked for, oldest first, and those that belong to other projects.
+    """Select items; return them, oldest first, and those that belong to other projects.
 
-    `projects`: the names of the wanted project; None for all. `since`: epoch milliseconds.
-    `most`: so many, the newest.
+    Args:
+        projects: The names of the wanted project, in lower case; None for all projects.
+        since: Leave out older items; epoch milliseconds, or None for all.
+        limit: Select at most this number, the newest; None for all.
     """
     selected: list[Item] = []
     other_items: list[Item] = []
     for item in items:
-        if since is None or (item.created or 0) >= since:
-            is_selected = projects is None or item.project.casefold() in projects
-            (selected if is_selected else other_items).append(item)
-    selected.sort(key=lambda item: item.created or 0)
-    return selected[-limit:] if limit else selected, other_items
+        if since is not None and _get_creation_time(item) < since:
+            continue
+        if projects is None or item.project.casefold() in projects:
+            selected.append(item)
+        else:
+            other_items.append(item)
+    selected.sort(key=_get_creation_time)
+    if limit:
+        selected = selected[-limit:]
+    return selected, other_items
+
+
+def _get_creation_time(item: Item) -> int:
+    return item.created or 0

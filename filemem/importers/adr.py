@@ -1,4 +1,4 @@
-"""A folder of decision records, copied.
+"""Import a folder of decision records (ADRs).
 
 Their dates come from Git, and their chains from the links that they state.
 """
@@ -22,52 +22,57 @@ from filemem.repo import Repo
 
 
 def read(source: Path) -> Iterator[Item]:
-    """The decisions of a folder in a Git repository.
+    """Read the decisions of a folder in a Git repository; their folders below it become tags.
 
-    The folders that they are in, below the source, become tags. Raises BadInput.
+    Raises BadInput.
     """
     if not source.is_dir():
-        raise BadInput(
-            f"{source} is not a folder", "name the folder of decision records", field="source"
-        )
+        hint = "name the folder of decision records"
+        raise BadInput(f"{source} is not a folder", hint, field="source")
     with closing(Repo.discover(source)) as repo:
-        folder = source.resolve().relative_to(repo.work_tree.resolve()).as_posix()
+        work_tree = repo.work_tree.resolve()
+        folder = source.resolve().relative_to(work_tree).as_posix()
         project = repo.work_tree.name
     with closing(Store(source, folder)) as store:
         snapshot = read_work_tree(store)
-        if any(map(_is_filemem_file, snapshot.records.items())):
-            hint = "filemem export -o FILE there, filemem import filemem FILE here"
-            raise BadInput(f"{source} holds a memory of filemem", hint, field="source")
+        for path, record in snapshot.records.items():
+            _refuse_filemem_file(source, path, record)
         edges = _map_edges(snapshot.nodes)
-        for id_, node in snapshot.nodes.items():
-            record = snapshot.records_by_id[id_]
-            tags = tuple(dict.fromkeys((*record.tags, *node.path.split("/")[:-1])))
+        for node in snapshot.nodes.values():
+            record = snapshot.records_by_id[node.id]
+            folders = node.path.split("/")[:-1]
+            tags = tuple(dict.fromkeys([*record.tags, *folders]))
             dated_record = record._replace(created=node.created or None, tags=tags)
-            links = {kind: tuple(dict.fromkeys(edges[id_][kind])) for kind in EDGE_KINDS}
-            yield build_item(dated_record, node.path, extra_fields=links)._replace(project=project)
+            links = {}
+            for kind in EDGE_KINDS:
+                links[kind] = tuple(dict.fromkeys(edges[node.id][kind]))
+            item = build_item(dated_record, node.path, extra_fields=links)
+            yield item._replace(project=project)
 
 
-def _is_filemem_file(file: tuple[str, Record]) -> bool:
-    """Whether a file (path and record) has the name that filemem gives to this record."""
-    path, record = file
-    return basename(build_record_path(record)) == basename(path)
+def _refuse_filemem_file(source: Path, path: str, record: Record) -> None:
+    """Raise BadInput if a file has the name that filemem gives to this record."""
+    if basename(build_record_path(record)) == basename(path):
+        hint = "filemem export -o FILE there, filemem import filemem FILE here"
+        raise BadInput(f"{source} holds a memory of filemem", hint, field="source")
 
 
 def _map_edges(nodes: Mapping[str, Node]) -> Mapping[str, Mapping[str, list[str]]]:
-    """The paths that the edges of each decision lead to, by kind.
-
-    An edge that its other end states is among them.
-    """
+    """Map decisions to the paths of their edges by kind; either end may state an edge."""
     edges: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for id_, node in nodes.items():
-        stated_edges = [("supersedes", old) for old in node.supersedes or ()]
-        stated_edges += [edge[:2] for edge in node.edges]
-        all_edges = [(id_, kind, target) for kind, target in stated_edges]
-        all_edges += [(new, "supersedes", id_) for new in node.superseded_by]
-        all_edges += [
-            (target, "builds_on", id_) for kind, target in stated_edges if kind == "built_on_by"
-        ]
-        for start, kind, target in all_edges:
-            if target in nodes:
-                edges[start][kind].append(nodes[target].path)
+
+    def add_edge(start: str, kind: str, target: str) -> None:
+        if target in nodes:
+            edges[start][kind].append(nodes[target].path)
+
+    for node in nodes.values():
+        for old in node.supersedes or ():
+            add_edge(node.id, "supersedes", old)
+        for edge in node.edges:
+            add_edge(node.id, edge.kind, edge.target)
+        for new in node.superseded_by:
+            add_edge(new, "supersedes", node.id)
+        for edge in node.edges:
+            if edge.kind == "built_on_by":
+                add_edge(edge.target, "builds_on", node.id)
     return edges

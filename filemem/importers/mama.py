@@ -1,6 +1,6 @@
-"""MAMA's database: decisions with their edges and outcomes, and checkpoints.
+"""Import MAMA's database: decisions with their edges and outcomes, and checkpoints.
 
-Columns that a version lacks count as empty.
+A missing column, which an older version may lack, counts as empty.
 """
 
 from __future__ import annotations
@@ -15,53 +15,50 @@ from filemem.importers.values import render_sections, to_items, to_line, to_mill
 from filemem.memory.ingest import Item
 from filemem.record import CHECKPOINT, DECISION, EDGE_KINDS, OBSERVATION, Outcome, parse_outcome
 
-_EDGE_KINDS = {
-    **{kind: kind for kind in EDGE_KINDS},
-    "refines": "builds_on",
-    "contradicts": "debates",
-}
+_OWN_EDGE_KINDS = {"refines": "builds_on", "contradicts": "debates"}  # MAMA's word -> ours
 _OBSERVATION_KINDS = ("constraint", "lesson", "fact", "task", "schedule", "preference")
-_EXTRA_SECTIONS = ("evidence", "risks")
 _STATUS_BY_STATE = {"stale": "deprecated", "contradicted": "deprecated"}
 _EdgesById = Mapping[str, Mapping[str, list[str]]]
 
 
 def read(source: Path) -> Iterator[Item]:
-    """The decisions and checkpoints of a database."""
-    with open_database(source, "decisions", "checkpoints") as source_database:
-        rows = {to_text(row["id"]): row for row in source_database.iter_rows("decisions")}
-        edges = _map_edges(rows, source_database.iter_rows("decision_edges"))
-        scopes = _map_scopes(source_database)
-        for id_, row in rows.items():
-            yield _build_item(id_, row, edges[id_], scopes.get(id_, {}))
-        yield from map(_build_checkpoint, source_database.iter_rows("checkpoints"))
+    """Read the decisions and checkpoints of a database."""
+    with open_database(source, "decisions", "checkpoints") as database:
+        rows = {to_text(row["id"]): row for row in database.iter_rows("decisions")}
+        edges = _map_edges(rows, database.iter_rows("decision_edges"))
+        scopes = _map_scopes(database)
+        for decision_id, row in rows.items():
+            own_scopes = scopes.get(decision_id, {})
+            yield _build_item(decision_id, row, edges[decision_id], own_scopes)
+        for row in database.iter_rows("checkpoints"):
+            yield _build_checkpoint(row)
 
 
-def _map_scopes(source_database: Database) -> Mapping[str, Mapping[str, str]]:
-    """The scopes that each decision is bound to: their names by kind."""
-    scopes = {
-        row.get("id"): (to_text(row.get("kind")), to_text(row.get("external_id")))
-        for row in source_database.iter_rows("memory_scopes")
-    }
-    scopes_by_memory: dict[str, dict[str, str]] = defaultdict(dict)
-    for row in source_database.iter_rows("memory_scope_bindings"):
+def _map_scopes(database: Database) -> Mapping[str, Mapping[str, str]]:
+    """Map decisions to the names of their scopes by kind."""
+    scopes = {}
+    for row in database.iter_rows("memory_scopes"):
+        kind = to_text(row.get("kind"))
+        scopes[row.get("id")] = (kind, to_text(row.get("external_id")))
+    scopes_by_decision: dict[str, dict[str, str]] = defaultdict(dict)
+    for row in database.iter_rows("memory_scope_bindings"):
         kind, name = scopes.get(row.get("scope_id"), ("", ""))
-        scopes_by_memory[to_text(row.get("memory_id"))][kind] = name
-    return scopes_by_memory
+        decision_id = to_text(row.get("memory_id"))
+        scopes_by_decision[decision_id][kind] = name
+    return scopes_by_decision
 
 
 def _build_item(
-    id_: str, row: Row, edges: Mapping[str, list[str]], scopes: Mapping[str, str]
+    decision_id: str, row: Row, edges: Mapping[str, list[str]], scopes: Mapping[str, str]
 ) -> Item:
-    """The item of a row of decisions, which holds other kinds of memories too."""
-    fields, extra_fields = _build_decision_fields(row, edges)
-    created = to_milliseconds(row.get("created_at"))
+    """Build the item of a row of decisions, a table that has other kinds of memories too."""
+    fields = _build_decision_fields(row)
     item = Item(
-        id_,
-        DECISION,
-        created,
-        fields,
-        extra_fields,
+        id=decision_id,
+        type=DECISION,
+        created=to_milliseconds(row.get("created_at")),
+        values=fields,
+        extra_fields=_build_extra_fields(row, edges),
         keeps_id=True,
         project=scopes.get("project", ""),
     )
@@ -86,51 +83,77 @@ def _build_checkpoint(row: Row) -> Item:
         "next_steps": to_text(row.get("next_steps")),
         "open_files": to_items(row.get("open_files")),
     }
-    created = to_milliseconds(row.get("timestamp"))
-    return Item(f"checkpoint_{row['id']}", CHECKPOINT, created, fields, has_counter_id=True)
+    return Item(
+        id=f"checkpoint_{row['id']}",
+        type=CHECKPOINT,
+        created=to_milliseconds(row.get("timestamp")),
+        values=fields,
+        has_counter_id=True,
+    )
 
 
 def _map_edges(rows: Mapping[str, Row], edge_rows: Iterator[Row]) -> _EdgesById:
-    """The edges of each decision by kind.
+    """Map decisions to their edges by kind.
 
-    They are stated by its own row, by the rows that name it, and by the table of edges.
+    Edges are in the row of a decision, in rows that refer to it, and in the table of edges.
     """
     edges: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
-    for id_, row in rows.items():
-        edges[id_]["supersedes"] += to_items(row.get("supersedes"))
-        edges[id_]["builds_on"] += to_items(row.get("refined_from"))
-        edges[to_text(row.get("superseded_by"))]["supersedes"].append(id_)
+    for decision_id, row in rows.items():
+        own_edges = edges[decision_id]
+        own_edges["supersedes"] += to_items(row.get("supersedes"))
+        own_edges["builds_on"] += to_items(row.get("refined_from"))
+        successor = to_text(row.get("superseded_by"))
+        edges[successor]["supersedes"].append(decision_id)
     for row in edge_rows:
-        kind = _EDGE_KINDS.get(to_text(row.get("relationship")))
-        if kind and row.get("approved_by_user") != 0:
-            edges[to_text(row.get("from_id"))][kind].append(to_text(row.get("to_id")))
+        relationship = to_text(row.get("relationship"))
+        kind = _OWN_EDGE_KINDS.get(relationship, relationship)
+        if kind not in EDGE_KINDS or row.get("approved_by_user") == 0:
+            continue
+        start = to_text(row.get("from_id"))
+        target = to_text(row.get("to_id"))
+        edges[start][kind].append(target)
     return edges
 
 
-def _build_decision_fields(
-    row: Row, edges: Mapping[str, list[str]]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The fields of a decision, and those that a save does not take."""
-    outcome = parse_outcome(to_text(row.get("outcome"))) or "pending"
+def _build_decision_fields(row: Row) -> dict[str, Any]:
+    """Build the fields of a decision that a save takes."""
     involvement = to_text(row.get("user_involvement"))
     status = _STATUS_BY_STATE.get(to_text(row.get("status")), "")
-    extra_sections = [(name.capitalize(), row.get(name)) for name in _EXTRA_SECTIONS]
-    fields = {
+    if involvement == "rejected":
+        status = "rejected"
+    reasoning = render_sections(
+        ("", row.get("reasoning")),
+        ("Evidence", row.get("evidence")),
+        ("Risks", row.get("risks")),
+    )
+    return {
         "topic": to_line(row.get("topic")),
         "decision": to_text(row.get("decision")),
-        "reasoning": render_sections(("", row.get("reasoning")), *extra_sections),
+        "reasoning": reasoning,
         "confidence": row.get("confidence"),
-        "outcome": outcome,
+        "outcome": _get_outcome(row),
         "limitation": to_line(row.get("limitation")),
         "decided_by": "user" if involvement in ("requested", "approved") else "",
-        "status": "rejected" if involvement == "rejected" else status,
+        "status": status,
         "rejected": to_items(row.get("alternatives")),
         "session": to_line(row.get("session_id")),
     }
-    extra_fields: dict[str, Any] = {
-        kind: tuple(dict.fromkeys(ids)) for kind, ids in edges.items() if ids
-    }
+
+
+def _build_extra_fields(row: Row, edges: Mapping[str, list[str]]) -> dict[str, Any]:
+    """Build the fields of a decision that a save does not take: its edges and its outcome."""
+    extra_fields: dict[str, Any] = {}
+    for kind, ids in edges.items():
+        if ids:
+            extra_fields[kind] = tuple(dict.fromkeys(ids))
+    outcome = _get_outcome(row)
     if outcome != "pending":
-        time = to_milliseconds(row.get("updated_at")) or to_milliseconds(row.get("created_at")) or 0
-        extra_fields["outcomes"] = (Outcome(time, outcome, to_line(row.get("failure_reason"))),)
-    return fields, extra_fields
+        updated = to_milliseconds(row.get("updated_at"))
+        time = updated or to_milliseconds(row.get("created_at")) or 0
+        reason = to_line(row.get("failure_reason"))
+        extra_fields["outcomes"] = (Outcome(time, outcome, reason),)
+    return extra_fields
+
+
+def _get_outcome(row: Row) -> str:
+    return parse_outcome(to_text(row.get("outcome"))) or "pending"

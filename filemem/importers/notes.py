@@ -1,4 +1,4 @@
-"""Folders of Markdown: the auto memory of Claude Code and the notes of basic-memory.
+"""Import folders of Markdown: the auto memory of Claude Code and the notes of basic-memory.
 
 The memory of Claude Code is about a person.
 """
@@ -42,9 +42,9 @@ _KNOWN_KEYS = (
 
 
 def read_claude_code(source: Path) -> Iterator[Item]:
-    """The notes below `projects/`, each project's in a folder of its own, or of one such folder.
+    """Read the notes below `projects/`, with a folder for each project, or of one such folder.
 
-    The notes of one folder name no project: who names the folder means it. `MEMORY.md` only lists
+    Notes of a single folder state no project, as the user names the folder. `MEMORY.md` only lists
     the others.
     """
     project_notes = list(iter_documents(source, "**/memory/*.md"))
@@ -52,49 +52,61 @@ def read_claude_code(source: Path) -> Iterator[Item]:
         if path.name == "MEMORY.md":
             continue
         project = path.parent.parent.name
-        record = parse_record(data, f"observations/{path.name}").record or Record("", OBSERVATION)
-        title = to_text(record.extra.get("name"))
-        # One line without a heading is the title of its record.
-        note_text = record.text or (record.title if title else "")
-        body = render_sections(("", record.extra.get("description")), ("", note_text))
-        fields = {"title": title or record.title, "text": body, "kind": "memory"}
+        record = parse_record(data, f"observations/{path.name}").record
+        if record is None:
+            record = Record("", OBSERVATION)
         yield Item(
-            f"{project}/{path.name}",
-            OBSERVATION,
-            _read_mtime(path),
-            fields,
+            id=f"{project}/{path.name}",
+            type=OBSERVATION,
+            created=read_mtime(path),
+            values=_build_note_fields(record),
             project=project if project_notes else "",
             is_personal=True,
         )
 
 
-def read_basic_memory(source: Path) -> Iterator[Item]:
-    """The notes of a folder, each by its permalink; one that says `type: decision` is a decision.
+def _build_note_fields(record: Record) -> dict[str, str]:
+    title = to_text(record.extra.get("name"))
+    text = record.text
+    if title and not text:
+        text = record.title  # a single line without a heading
+    description = record.extra.get("description")
+    return {
+        "title": title or record.title,
+        "text": render_sections(("", description), ("", text)),
+        "kind": "memory",
+    }
 
-    A note states no time: its first commit counts, else when its file was written.
+
+def read_basic_memory(source: Path) -> Iterator[Item]:
+    """Read the notes of a folder, each by its permalink; `type: decision` marks a decision.
+
+    A note without a date has that of its first commit, else the time of its file.
     """
     notes = list(iter_documents(source))
     commit_dates = _read_first_commits(source, [path for path, _ in notes])
     for path, data in notes:
-        name = path.relative_to(source).as_posix()
         record = parse_record(data, f"observations/{path.name}").record
         if record is None:
             continue
-        kind = record.type if record.type == DECISION else OBSERVATION
-        created = record.created or commit_dates.get(path) or _read_mtime(path)
-        id_ = to_text(record.extra.get("permalink")) or name
-        extra_fields = {"kind": "memory"} if kind == OBSERVATION else {}
-        yield build_item(
-            record._replace(type=kind, created=created), id_, extra_fields=extra_fields
-        )
+        created = record.created or commit_dates.get(path) or read_mtime(path)
+        name = path.relative_to(source).as_posix()
+        item_id = to_text(record.extra.get("permalink")) or name
+        if record.type == DECISION:
+            decision = record._replace(created=created)
+            yield build_item(decision, item_id, extra_fields={})
+        else:
+            observation = record._replace(type=OBSERVATION, created=created)
+            yield build_item(observation, item_id, extra_fields={"kind": "memory"})
 
 
-def _read_mtime(path: Path) -> int:
+def read_mtime(path: Path) -> int:
+    """Return the time of a file in epoch milliseconds."""
     return int(path.stat().st_mtime * 1000)
 
 
 def _read_first_commits(folder: Path, paths: Iterable[Path]) -> Mapping[Path, int]:
-    """When each file was first committed, in epoch milliseconds; none outside a repository."""
+    """Read when files were first committed, in epoch milliseconds; none outside a repository."""
     try:
         repo = Repo.discover(folder)
     except NotFound:
@@ -102,30 +114,34 @@ def _read_first_commits(folder: Path, paths: Iterable[Path]) -> Mapping[Path, in
     with closing(repo):
         top = repo.work_tree.resolve()
         names = {path: path.resolve().relative_to(top).as_posix() for path in paths}
-        with closing(History(repo, folder.resolve().relative_to(top).as_posix())) as history:
+        folder_name = folder.resolve().relative_to(top).as_posix()
+        with closing(History(repo, folder_name)) as history:
             dates = history.read_dates(names.values())
     return {path: dates[name] for path, name in names.items() if name in dates}
 
 
 def build_item(
-    record: Record, id_: str, *, keeps_id: bool = False, extra_fields: dict[str, Any]
+    record: Record, item_id: str, *, keeps_id: bool = False, extra_fields: dict[str, Any]
 ) -> Item:
-    """The item that a record of another store is."""
-    stated_fields = {
-        name: value for name, value in to_plain(record).items() if name not in _DROPPED_FIELDS
-    }
-    stated_fields["extra"] = {
-        name: value for name, value in record.extra.items() if name.casefold() not in _KNOWN_KEYS
-    }
-    # Who may read such a record is not known: nobody else.
-    is_personal = any(name.casefold() == "visibility" for name in record.extra)
-    stated_fields |= extra_fields
+    """Build the item of a record of another store; `extra_fields` replace fields of the record."""
+    fields = to_plain(record)
+    for name in _DROPPED_FIELDS:
+        fields.pop(name, None)
+    extra = {}
+    is_personal = False
+    for name, value in record.extra.items():
+        if name.casefold() not in _KNOWN_KEYS:
+            extra[name] = value
+        if name.casefold() == "visibility":
+            is_personal = True  # its meaning is unknown, so only the user may read the record
+    fields["extra"] = extra
+    fields.update(extra_fields)
     return Item(
-        id_,
-        record.type,
-        record.created,
-        {},
-        stated_fields,
+        id=item_id,
+        type=record.type,
+        created=record.created,
+        values={},
+        extra_fields=fields,
         keeps_id=keeps_id,
         is_personal=is_personal,
     )

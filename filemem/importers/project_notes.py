@@ -1,4 +1,4 @@
-"""What teams keep in a project: a file of decisions, memory banks, Serena's notes, beads."""
+"""Import notes of a project: a file of decisions, memory banks, Serena's notes, beads."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from filemem.errors import BadInput
-from filemem.importers.notes import build_item
+from filemem.importers.notes import build_item, read_mtime
 from filemem.importers.source import Row, iter_documents, iter_json_lines, read_text
 from filemem.importers.values import render_sections, to_items, to_line, to_milliseconds, to_text
 from filemem.memory.ingest import Item
@@ -58,7 +58,10 @@ class Entry(NamedTuple):
 
 
 def read_decision_log(source: Path) -> Iterator[Item]:
-    """The decisions of a file with one heading each, such as `DECISIONS.md`. Raises BadInput."""
+    """Read the decisions of a file with one heading each, such as `DECISIONS.md`.
+
+    Raises BadInput.
+    """
     entries = _split_entries(read_text(source).split("\n"))
     if not entries:
         raise BadInput(
@@ -70,35 +73,39 @@ def read_decision_log(source: Path) -> Iterator[Item]:
 
 
 def read_memory_bank(source: Path) -> Iterator[Item]:
-    """The files of a `memory-bank` folder: decisions, where the work stands, and notes."""
+    """Read the files of a `memory-bank` folder: decisions, where the work stands, and notes."""
     for path, data in iter_documents(source):
         name = path.relative_to(source).as_posix()
-        content = data.decode("utf-8", "replace").replace("\r\n", "\n")
+        text = data.decode("utf-8", "replace").replace("\r\n", "\n")
         if path.name.lower() == _DECISION_LOG:
-            yield from _iter_decision_items(_split_entries(content.split("\n")), name)
+            entries = _split_entries(text.split("\n"))
+            yield from _iter_decision_items(entries, name)
         elif path.name.lower() == _STATE_FILE:
-            yield Item(name, CHECKPOINT, _read_mtime(path), {"summary": content.strip()})
+            yield Item(name, CHECKPOINT, read_mtime(path), {"summary": text.strip()})
         else:
-            yield from _iter_note_items(path, name, data, "context")
+            yield from _iter_note_items(path, name, data, kind="context")
 
 
 def read_serena(source: Path) -> Iterator[Item]:
-    """The notes of Serena, `.serena/memories`."""
+    """Read the notes of Serena, `.serena/memories`."""
     for path, data in iter_documents(source):
-        yield from _iter_note_items(path, path.relative_to(source).as_posix(), data, "memory")
+        name = path.relative_to(source).as_posix()
+        yield from _iter_note_items(path, name, data, kind="memory")
 
 
 def read_beads(source: Path) -> Iterator[Item]:
-    """The issues of beads, each an observation; deleted ones are passed over."""
+    """Read the issues of beads as observations, without deleted ones."""
     for row in iter_json_lines(source):
-        if to_text(row.get("id")) and to_text(row.get("status")) != _REMOVED_STATUS:
+        is_deleted = to_text(row.get("status")) == _REMOVED_STATUS
+        if to_text(row.get("id")) and not is_deleted:
             yield _build_issue_item(row)
 
 
 def _build_issue_item(row: Row) -> Item:
-    state = " ".join(
-        filter(None, (to_text(row.get("status")) or "open", to_text(row.get("close_reason"))))
-    )
+    state = to_text(row.get("status")) or "open"
+    close_reason = to_text(row.get("close_reason"))
+    if close_reason:
+        state += f" {close_reason}"
     body = render_sections(
         ("", row.get("description")),
         ("Design", row.get("design")),
@@ -106,24 +113,32 @@ def _build_issue_item(row: Row) -> Item:
         ("Notes", row.get("notes")),
         ("Status", state),
     )
+    issue_id = to_text(row["id"])
     fields = {
-        "title": to_line(row.get("title")) or to_text(row["id"]),
+        "title": to_line(row.get("title")) or issue_id,
         "text": body,
         "kind": _KINDS.get(to_text(row.get("issue_type")), "change"),
         "concepts": to_items(row.get("labels")),
     }
-    return Item(to_text(row["id"]), OBSERVATION, to_milliseconds(row.get("created_at")), fields)
+    return Item(issue_id, OBSERVATION, to_milliseconds(row.get("created_at")), fields)
 
 
 def _iter_note_items(path: Path, name: str, data: bytes, kind: str) -> Iterator[Item]:
+    """Yield the item of a note, if its file can be read."""
     record = parse_record(data, f"observations/{path.name}").record
-    if record is not None:
-        dated_record = record if record.created else record._replace(created=_read_mtime(path))
-        yield build_item(dated_record._replace(type=OBSERVATION), name, extra_fields={"kind": kind})
+    if record is None:
+        return
+    created = record.created or read_mtime(path)
+    observation = record._replace(type=OBSERVATION, created=created)
+    yield build_item(observation, name, extra_fields={"kind": kind})
 
 
-def _read_mtime(path: Path) -> int:
-    return int(path.stat().st_mtime * 1000)
+class _Heading(NamedTuple):
+    """A heading of a file."""
+
+    line: int  # its index
+    level: int
+    text: str
 
 
 def _split_entries(rows: Sequence[str]) -> list[Entry]:
@@ -131,25 +146,30 @@ def _split_entries(rows: Sequence[str]) -> list[Entry]:
     headings = _list_headings(rows)
     if not headings:
         return []
-    level = min(depth for _, depth, _ in headings)
-    starts = [
-        (index, name)
-        for index, depth, name in headings
-        if depth == level and not _is_part_heading(name)
-    ]
-    if not starts:
-        return []
-    ends = [at for at, _ in starts[1:]] + [len(rows)]
-    return [
-        Entry(name, tuple(rows[at + 1 : end])) for (at, name), end in zip(starts, ends, strict=True)
-    ]
+    top_level = min(heading.level for heading in headings)
+    top_headings = [heading for heading in headings if heading.level == top_level]
+    entry_headings = [heading for heading in top_headings if not _is_part_heading(heading.text)]
+    entries = []
+    end = len(rows)
+    for heading in reversed(entry_headings):
+        body = tuple(rows[heading.line + 1 : end])
+        entries.append(Entry(heading.text, body))
+        end = heading.line
+    entries.reverse()
+    return entries
 
 
-def _list_headings(rows: Sequence[str]) -> list[tuple[int, int, str]]:
-    """Line, depth and text of each heading outside code."""
-    code = find_code_lines(rows)
-    matches = ((index, _HEADING.match(row)) for index, row in enumerate(rows) if index not in code)
-    return [(at, len(match[1]), match[2]) for at, match in matches if match]
+def _list_headings(rows: Sequence[str]) -> list[_Heading]:
+    """List the headings outside code."""
+    code_lines = find_code_lines(rows)
+    headings = []
+    for index, row in enumerate(rows):
+        if index in code_lines:
+            continue
+        match = _HEADING.match(row)
+        if match:
+            headings.append(_Heading(line=index, level=len(match[1]), text=match[2]))
+    return headings
 
 
 def _is_part_heading(name: str) -> bool:
@@ -157,33 +177,47 @@ def _is_part_heading(name: str) -> bool:
 
 
 def _iter_decision_items(entries: Sequence[Entry], source: str) -> Iterator[Item]:
-    """Items of a log; entries of one title are told apart by their order among these."""
+    """Yield the items of a log; equal titles get numbers."""
     title_counts: Counter[str] = Counter()
     for entry in entries:
         title = _parse_title(entry)
         if not title:
             continue
         title_counts[title] += 1
-        markdown = f"# {title}\n\n" + "\n".join(entry.body).strip() + "\n"
+        body = "\n".join(entry.body).strip()
+        markdown = f"# {title}\n\n{body}\n"
         record = parse_record(markdown.encode(), "decisions/entry.md").record
-        if record is not None:
-            created = record.created or _find_day(entry)
-            suffix = f" ({title_counts[title]})" if title_counts[title] > 1 else ""
-            key = f"{source}#{title}{suffix}"
-            yield build_item(record._replace(type=DECISION, created=created), key, extra_fields={})
+        if record is None:
+            continue
+        item_id = f"{source}#{title}"
+        if title_counts[title] > 1:
+            item_id += f" ({title_counts[title]})"
+        created = record.created or _find_day(entry)
+        decision = record._replace(type=DECISION, created=created)
+        yield build_item(decision, item_id, extra_fields={})
 
 
 def _parse_title(entry: Entry) -> str:
-    """The heading without number and date; a heading `Decision` is titled by its first point."""
-    title = _BEFORE_TITLE.sub("", entry.heading, count=1).strip(" *_:")
+    """Parse the heading without number and date; if nothing is left, the first bullet point."""
+    title = _strip_title(entry.heading)
     if title:
         return to_line(title)
-    points = (match[1] for row in entry.body if (match := _BULLET.match(row)))
-    first_point = next(points, "")
-    return to_line(_BEFORE_TITLE.sub("", first_point, count=1).strip(" *_:"))
+    for row in entry.body:
+        match = _BULLET.match(row)
+        if match:
+            return to_line(_strip_title(match[1]))
+    return ""
+
+
+def _strip_title(text: str) -> str:
+    """Remove number, date and markup from a title."""
+    return _BEFORE_TITLE.sub("", text, count=1).strip(" *_:")
 
 
 def _find_day(entry: Entry) -> int | None:
-    rows = (entry.heading, *entry.body[:3])
-    days = (find_first_date(row.replace("[", " ").replace("]", " ")) for row in rows)
-    return next((day for day in days if day is not None), None)
+    """Find a date in the heading or the first lines; None if there is none."""
+    for row in (entry.heading, *entry.body[:3]):
+        day = find_first_date(row.replace("[", " ").replace("]", " "))
+        if day is not None:
+            return day
+    return None

@@ -1,4 +1,4 @@
-"""Lines of the files for agents that read like decisions: a list to pick from."""
+"""Find lines in the files for agents that read like decisions."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ _END_MARKER = "<!-- filemem:end"
 
 
 def read(work_tree: Path) -> Iterator[tuple[str, int, str]]:
-    """The lines of a project's files for agents that read like decisions: file, number and text.
+    """Yield the lines that read like decisions: file, line number and text.
 
-    None of code, and none of our own block.
+    Code and the block that filemem writes are left out.
     """
     for path, data in _iter_files(work_tree):
         name = path.relative_to(work_tree).as_posix()
-        for number, line in _iter_prose(data.decode("utf-8-sig", "replace")):
-            plain = _LIST_MARKER.sub("", line).strip()
-            if _CHOICE.search(plain):
-                yield name, number, plain[:300]
+        text = data.decode("utf-8-sig", "replace")
+        for number, line in _iter_prose(text):
+            plain_line = _LIST_MARKER.sub("", line).strip()
+            if _CHOICE.search(plain_line):
+                yield name, number, plain_line[:300]
 
 
 def _iter_files(work_tree: Path) -> Iterator[tuple[Path, bytes]]:
-    """The files for agents of a project, each with its bytes."""
+    """Yield the files for agents of a project, each with its bytes."""
     for pattern in _FILE_PATTERNS:
         yield from iter_documents(work_tree, pattern)
     rules = work_tree / _CURSOR_FOLDER
@@ -46,13 +47,15 @@ def _iter_files(work_tree: Path) -> Iterator[tuple[Path, bytes]]:
 
 
 def _iter_prose(text: str) -> Iterator[tuple[int, str]]:
-    """The numbered lines of a text that are neither of code nor of our own block."""
+    """Yield the lines of a text, with numbers, outside code and the block of filemem."""
     is_in_code = False
     is_in_block = False
     for number, line in enumerate(text.splitlines(), 1):
-        is_in_code ^= line.lstrip().startswith(("```", "~~~"))
-        is_in_block = line.startswith(_BEGIN_MARKER) or (
-            is_in_block and not line.startswith(_END_MARKER)
-        )
-        if not (is_in_code or is_in_block):
+        if line.lstrip().startswith(("```", "~~~")):
+            is_in_code = not is_in_code
+        if line.startswith(_BEGIN_MARKER):
+            is_in_block = True
+        elif line.startswith(_END_MARKER):
+            is_in_block = False
+        if not is_in_code and not is_in_block:
             yield number, line

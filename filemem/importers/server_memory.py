@@ -1,4 +1,4 @@
-"""The file of the MCP reference server `memory`: each entity an observation with its relations.
+"""Import the file of the MCP reference server `memory`; each entity becomes an observation.
 
 The file states no times.
 """
@@ -18,25 +18,33 @@ _PEOPLE = ("person", "people", "user", "human")
 
 
 def read(source: Path) -> Iterator[Item]:
-    """The entities of a file of JSON Lines; of two of one name the first."""
+    """Read the entities of a file of JSON Lines; of two with one name, the first counts."""
     entities: dict[str, Row] = {}
     relations: dict[str, list[str]] = defaultdict(list)
     for row in iter_json_lines(source):
-        if row.get("type") == "entity" and to_text(row.get("name")):
-            entities.setdefault(to_text(row["name"]), row)
+        if row.get("type") == "entity":
+            name = to_text(row.get("name"))
+            if name:
+                entities.setdefault(name, row)
         elif row.get("type") == "relation":
-            relations[to_text(row.get("from"))].append(
-                f"{to_text(row.get('relationType'))} [[{to_text(row.get('to'))}]]"
-            )
+            relation_type = to_text(row.get("relationType"))
+            target = to_text(row.get("to"))
+            start = to_text(row.get("from"))
+            relations[start].append(f"{relation_type} [[{target}]]")
     for name, row in entities.items():
-        kind = to_text(row.get("entityType"))
-        stated_observations = row.get("observations")
-        observations = stated_observations if isinstance(stated_observations, list) else []
-        body = render_sections(("", kind), ("", observations), ("Related", relations[name]))
-        fields = {
-            "title": to_line(name),
-            "text": body,
-            "kind": "memory",
-            "concepts": (kind,) if kind else (),
-        }
-        yield Item(name, OBSERVATION, None, fields, is_personal=kind.casefold() in _PEOPLE)
+        yield _build_item(name, row, relations[name])
+
+
+def _build_item(name: str, row: Row, relations: list[str]) -> Item:
+    kind = to_text(row.get("entityType"))
+    observations = row.get("observations")
+    if not isinstance(observations, list):
+        observations = []
+    fields = {
+        "title": to_line(name),
+        "text": render_sections(("", kind), ("", observations), ("Related", relations)),
+        "kind": "memory",
+        "concepts": (kind,) if kind else (),
+    }
+    is_personal = kind.casefold() in _PEOPLE
+    return Item(name, OBSERVATION, None, fields, is_personal=is_personal)

@@ -1,4 +1,4 @@
-"""Values of other systems, in ours: times, texts and lists as they are found in databases. Pure."""
+"""Convert values of other systems, as their databases have them: times, texts and lists."""
 
 from __future__ import annotations
 
@@ -9,72 +9,93 @@ from typing import Any
 from filemem.memory.fields import MAX_ITEMS, MAX_LINE
 from filemem.record import parse_time
 
-_MAX_SECONDS = 1e11  # a number below this is of seconds: as milliseconds it would be before 1973
+_MAX_SECONDS = 1e11  # a smaller number counts seconds: as milliseconds it would be before 1973
+_END_OF_TIME = 253_402_300_800_000  # the year 10000 in epoch milliseconds
 
 
 def to_milliseconds(value: object) -> int | None:
-    """Epoch milliseconds of a time in seconds, milliseconds or text; None for none."""
+    """Convert a time in seconds, milliseconds or text to epoch milliseconds; None if it is none."""
     if isinstance(value, str) and not value.strip().isdigit():
         return parse_time(value[:40].replace(" ", "T", 1))
     try:
         number = float(value)  # type: ignore[arg-type]
-        milliseconds = int(number * 1000 if number < _MAX_SECONDS else number)
+        if number < _MAX_SECONDS:
+            number *= 1000
+        milliseconds = int(number)
     except (TypeError, ValueError, OverflowError):
         return None
-    return milliseconds if 0 < milliseconds < 253_402_300_800_000 else None
+    if not 0 < milliseconds < _END_OF_TIME:
+        return None
+    return milliseconds
 
 
 def to_text(value: object) -> str:
-    """A text; "" for nothing."""
-    return "" if value is None else value.strip() if isinstance(value, str) else str(value)
+    """Convert a value to a text; None to ""."""
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value.strip()
+    return str(value)
 
 
 def parse_json(value: object) -> Any:
-    """What a text of JSON holds; a text that is none as it is."""
+    """Parse a text of JSON; return any other value as it is."""
+    if not isinstance(value, str):
+        return value
     try:
-        return json.loads(value) if isinstance(value, str) else value
+        return json.loads(value)
     except (ValueError, RecursionError):
         return value
 
 
 def to_line(value: object) -> str:
-    """A text as one line, of as many characters as a record takes."""
-    return " ".join(to_text(value).split())[:MAX_LINE]
+    """Convert a value to one line, cut to the length that a record takes."""
+    words = to_text(value).split()
+    return " ".join(words)[:MAX_LINE]
 
 
 def to_items(value: object) -> tuple[str, ...]:
-    """The lines of a list, or of a text of JSON that holds one; a text alone is a list of one."""
-    return tuple(filter(None, map(_format_item, _to_list(parse_json(value)))))[:MAX_ITEMS]
+    """Convert a list, or JSON of one, to lines; any other value is a list of one."""
+    lines = [_format_item(entry) for entry in _to_list(parse_json(value))]
+    return tuple(line for line in lines if line)[:MAX_ITEMS]
 
 
 def _to_list(value: Any) -> list[Any]:
     if isinstance(value, list):
         return value
-    return [value] if value else []
+    if not value:
+        return []
+    return [value]
 
 
 def _format_item(entry: object) -> str:
-    return to_line(entry if isinstance(entry, str) else json.dumps(entry, ensure_ascii=False))
+    if not isinstance(entry, str):
+        entry = json.dumps(entry, ensure_ascii=False)
+    return to_line(entry)
 
 
 def to_mapping(value: object) -> Mapping[str, Any]:
-    """A mapping, or that of a text of JSON; empty where it is none."""
+    """Convert a mapping, or JSON of one; any other value becomes an empty mapping."""
     parsed = parse_json(value)
-    return parsed if isinstance(parsed, dict) else {}
+    if not isinstance(parsed, dict):
+        return {}
+    return parsed
 
 
-def render_sections(*parts: tuple[str, object]) -> str:
-    """A text of paragraphs: those with a name below a heading of theirs, lists as lists."""
+def render_sections(*sections: tuple[str, object]) -> str:
+    """Render sections, each a heading or "" and a value, as Markdown; skip empty values."""
     paragraphs: list[str] = []
-    for name, value in parts:
+    for heading, value in sections:
         body = _render_body(value)
+        if body and heading:
+            body = f"## {heading}\n{body}"
         if body:
-            paragraphs.append(f"## {name}\n{body}" if name else body)
+            paragraphs.append(body)
     return "\n\n".join(paragraphs)
 
 
 def _render_body(value: object) -> str:
     parsed = parse_json(value)
-    if isinstance(parsed, list):
-        return "\n".join(f"- {item}" for item in to_items(parsed))
-    return to_text(value)
+    if not isinstance(parsed, list):
+        return to_text(value)
+    return "\n".join(f"- {item}" for item in to_items(parsed))

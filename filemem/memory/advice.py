@@ -1,9 +1,10 @@
-"""Advice: what a new record is like, and why a search shows nothing."""
+"""Advice: which records a new record resembles, and why a search found nothing."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import NamedTuple
 
 from filemem import query
@@ -28,11 +29,13 @@ from filemem.record import (
 
 MAX_COMPARED = 20  # records that a new one is compared with
 MAX_GIST = 900  # characters of a text by which it is compared
-# The cosine of texts, and of titles, from which on two say the same (bench/relevance.md).
+# Two records count as duplicates from this cosine of texts and of titles (bench/relevance.md).
 SAME_THRESHOLD = 0.57
-OTHER_TOPIC_THRESHOLD = 0.4  # cosine from which on a decision is about what another topic holds,
-TOPIC_MARGIN = 0.2  # if that is this much nearer than its own chain and the name of its topic
-HINT_SECONDS = 0.003  # seconds of the processor after which no further hint is looked for
+# A decision seems to belong to another topic if its cosine with a decision there is at least the
+# threshold, and exceeds that with its own chain and topic by the margin.
+OTHER_TOPIC_THRESHOLD = 0.4
+TOPIC_MARGIN = 0.2
+HINT_SECONDS = 0.003  # processor time after which the search for hints stops
 MAX_SIMILAR = 3  # similar records that are named
 MAX_REASON = 160  # characters of a reason in an answer
 # Of difflib's ratio: `cache key` and `cache keys` are nearer than `auth` and `auth api`.
@@ -40,7 +43,7 @@ TOPIC_CUTOFF = 0.85
 
 
 class Similar(NamedTuple):
-    """A record that is near to one just saved; `similarity` is a cosine on 0..1."""
+    """A record that is similar to one just saved; `similarity` is a cosine on 0..1."""
 
     id: str
     title: str
@@ -50,7 +53,7 @@ class Similar(NamedTuple):
 
 
 class Advice(NamedTuple):
-    """What the maker of a new record should know."""
+    """Hints for the maker of a new record."""
 
     similar: tuple[Similar, ...] = ()
     warning: str = ""
@@ -59,22 +62,30 @@ class Advice(NamedTuple):
 def advise(
     store: Store, record: Record, *, is_implied: bool, has_time: Callable[[], bool]
 ) -> Advice:
-    """Name records that say the same as a new one, or a topic that it fits better than its own.
+    """Find records that duplicate a new one, or a topic that it fits better than its own.
 
-    `implied`: it replaces what holds on its topic, and nobody named that. `budget` says whether
-    there is time for a further hint: who saves does not wait for it. Empty if the index is broken.
+    If the index is broken, there is no advice.
+
+    Args:
+        is_implied: Whether it replaces the live decision of its topic without naming it.
+        has_time: Returns whether there is time for further hints, as a save must not wait.
     """
     if record.type == CHECKPOINT:
         return Advice()
     try:
         near = _find_near(store, record)
-        warning = _check_placement(store, record, near) if is_implied else ""
-        hints = [] if warning else list(_iter_duplicates(store, record, near))
-        hints += _find_further_hints(store, record, has_time, include_topics=not (hints or warning))
+        warning = ""
+        if is_implied:
+            warning = _check_placement(store, record, near)
+        hints: list[Similar] = []
+        if not warning:
+            hints += _iter_duplicates(store, record, near)
+        include_topics = not hints and not warning
+        hints += _find_further_hints(store, record, has_time, include_topics=include_topics)
     except BrokenStore:
         return Advice()
-    similar = {other.id: other for other in hints}
-    return Advice(tuple(similar.values()), warning)
+    by_id = {hint.id: hint for hint in hints}
+    return Advice(similar=tuple(by_id.values()), warning=warning)
 
 
 def list_notes(
@@ -83,84 +94,105 @@ def list_notes(
     replaced_nodes: Collection[Node],
     stated_fields: Mapping[str, object],
 ) -> list[str]:
-    """What the maker of a record may not expect; `checked`: the fields that were stated."""
-    sentences = []
+    """List consequences of a save that its maker may not expect."""
+    notes = []
     if replaced_nodes and record.affects and "affects" not in stated_fields:
-        sentences.append(f"still governs {', '.join(record.affects)}, as what it replaces did")
+        paths = ", ".join(record.affects)
+        notes.append(f"still governs {paths}, as what it replaces did")
     if "guards" not in stated_fields and any(node.guards for node in replaced_nodes):
-        sentences.append("the guards of what it replaces end: give those that still hold")
+        notes.append("the guards of what it replaces end: give those that still hold")
     if "supersedes" in stated_fields and record.status in DEMOTING:
-        sentences += _list_fork_notes(store, record, replaced_nodes)
-    return sentences
+        rivals = _list_rivals(store, record, replaced_nodes)
+        if rivals:
+            titles = format_nodes(rivals)
+            notes.append(f"on this topic holds too: {titles}; the topic is forked")
+    return notes
 
 
-def _list_fork_notes(store: Store, record: Record, replaced_nodes: Collection[Node]) -> list[str]:
-    """Name what holds on the topic of a new decision beside it; it names others to replace."""
+def _list_rivals(store: Store, record: Record, replaced_nodes: Collection[Node]) -> list[Node]:
+    """List the live decisions on the topic of a new decision that it does not replace."""
     key = build_topic_key(record.topic)
-    around = store.index.read_chains(store.index.read_nodes_by_field("topic", [key]))
-    excluded_ids = {record.id, *store.barred_ids, *(node.id for node in replaced_nodes)}
-    others = [
-        around.nodes[head] for head in around.graph.get_chain(key).heads if head not in excluded_ids
-    ]
-    return (
-        [f"on this topic holds too: {format_nodes(others)}; the topic is forked"] if others else []
-    )
+    topic_nodes = store.index.read_nodes_by_field("topic", [key])
+    chain_set = store.index.read_chains(topic_nodes)
+    excluded_ids = {record.id}
+    excluded_ids.update(store.barred_ids)
+    excluded_ids.update(node.id for node in replaced_nodes)
+    heads = chain_set.graph.get_chain(key).heads
+    return [chain_set.nodes[head] for head in heads if head not in excluded_ids]
 
 
 def list_hidden_characters(data: bytes) -> list[str]:
-    """Name the invisible characters of a file."""
-    rows = map(find_hidden_characters, data.decode().splitlines())
-    return [
-        f"line {number} of the file holds {describe_character(characters)}"
-        for number, characters in enumerate(rows, 1)
-        if characters
-    ]
+    """Describe the invisible characters of a file, by line."""
+    notes = []
+    for number, line in enumerate(data.decode().splitlines(), 1):
+        hidden = find_hidden_characters(line)
+        if hidden:
+            notes.append(f"line {number} of the file holds {describe_character(hidden)}")
+    return notes
 
 
 def _find_further_hints(
     store: Store, record: Record, has_time: Callable[[], bool], *, include_topics: bool
 ) -> list[Similar]:
-    """What is looked for while there is time; with `last` a near topic, where nothing else is."""
-    hints = list(_iter_restatements(store, record)) if has_time() else []
+    """Find hints while there is time; a near topic only if there is no other hint."""
+    hints: list[Similar] = []
+    if has_time():
+        hints += _iter_restatements(store, record)
     if include_topics and not hints and has_time():
         hints += _iter_near_topics(store, record)
     return hints
 
 
 def start_budget() -> Callable[[], bool]:
-    """The processor time that a save has for hints: on a busy machine they do not get fewer."""
+    """Return a function that tells whether a save has time left for hints.
+
+    It measures processor time, so that a busy machine gives as many hints as an idle one.
+    """
     deadline = time.thread_time() + HINT_SECONDS
-    return lambda: time.thread_time() < deadline
+
+    def has_time() -> bool:
+        return time.thread_time() < deadline
+
+    return has_time
 
 
 def list_replacement_reasons(store: Store, replaced_nodes: Collection[Node]) -> tuple[str, ...]:
-    """Return a line for each decision that is replaced: its title, its age, and why it was made."""
+    """Return a line for each decision that is replaced: its title, age and reason."""
     records = store.read_records([node.path for node in replaced_nodes])
     lines = []
-    for node in (node for node in replaced_nodes if node.id not in store.barred_ids):
-        since = f" ({format_age(store.clock() - node.created)} old)" if node.created else ""
-        reason = ""
-        if node.path in records:
-            record = records[node.path]
-            decided = "" if record.decision == node.title else record.decision
-            reason = join_lines(query.extract_prose(f"{record.text}\n\n## Decision\n\n{decided}"))
-        lines.append(
-            f"{node.title}{since}" + (f": {shorten_line(reason, MAX_REASON)}" if reason else "")
-        )
+    for node in replaced_nodes:
+        if node.id in store.barred_ids:
+            continue
+        line = node.title
+        if node.created:
+            age = format_age(store.clock() - node.created)
+            line += f" ({age} old)"
+        record = records.get(node.path)
+        if record is not None:
+            reason = _extract_reason(record, node.title)
+            if reason:
+                line += f": {shorten_line(reason, MAX_REASON)}"
+        lines.append(line)
     return tuple(lines)
 
 
-def _find_near(store: Store, record: Record) -> list[Neighbour]:
-    """Compare a record with others of its type.
+def _extract_reason(record: Record, title: str) -> str:
+    """Return the reasoning of a decision, then the decision unless its title repeats it."""
+    decision = record.decision
+    if decision == title:
+        decision = ""
+    text = f"{record.text}\n\n## Decision\n\n{decision}"
+    return join_lines(query.extract_prose(text))
 
-    A command does not load the model for this: it compares none.
-    """
+
+def _find_near(store: Store, record: Record) -> list[Neighbour]:
+    """Find the nearest records of its type; none in a command, which loads no model for this."""
     if not store.serving:
         return []
+    gist = _build_text(record)[:MAX_GIST]
+    superseded_ids = record.supersedes or ()
     try:
-        near = store.index.find_nearest(
-            record.title, _build_text(record)[:MAX_GIST], MAX_COMPARED, record.supersedes or ()
-        )
+        near = store.index.find_nearest(record.title, gist, MAX_COMPARED, superseded_ids)
     except ModelUnavailable:
         return []
     hidden_ids = {record.id, *store.barred_ids}
@@ -172,75 +204,105 @@ def _find_near(store: Store, record: Record) -> list[Neighbour]:
 
 
 def _check_placement(store: Store, record: Record, near: Iterable[Neighbour]) -> str:
-    """Return a warning if a decision is nearer to what another topic holds than to its own."""
-    own = [other.text_cosine for other in near if _is_in_chain(record, other.node)]
-    others = [other for other in near if not _is_in_chain(record, other.node)]
-    likely = _filter_much_nearer(others, own)
-    if likely and store.index.model:  # few come here: then the name of the topic is compared too
-        text, topic = store.index.model.encode([_build_text(record)[:MAX_GIST], record.topic])
-        likely = _filter_much_nearer(likely, [*own, float(text @ topic)])
+    """Return a warning if a decision is nearer to another topic than to its own, or ""."""
+    own_cosines = []
+    others = []
+    for neighbour in near:
+        if _is_in_chain(record, neighbour.node):
+            own_cosines.append(neighbour.text_cosine)
+        else:
+            others.append(neighbour)
+    likely = _filter_much_nearer(others, own_cosines)
+    if likely and store.index.model:  # only now, as it is rare: compare with the topic's name too
+        gist = _build_text(record)[:MAX_GIST]
+        text_vector, topic_vector = store.index.model.encode([gist, record.topic])
+        own_cosines.append(float(text_vector @ topic_vector))
+        likely = _filter_much_nearer(likely, own_cosines)
     unsuperseded_ids = _find_unsuperseded(store, [other.node for other in likely])
-    for other in sorted(likely, key=lambda other: -other.text_cosine):
+    for other in sorted(likely, key=attrgetter("text_cosine"), reverse=True):
         if other.node.id in unsuperseded_ids:
-            place = f"{other.node.title!r} on topic {other.node.topic!r}"
-            return (
-                f"this is nearer to {place} than to what it replaces; if it belongs there, "
-                f"delete {shorten_id(record.id)} and save it on that topic"
-            )
+            return _format_misplacement(record, other.node)
     return ""
 
 
-def _filter_much_nearer(others: Iterable[Neighbour], own: Iterable[float]) -> list[Neighbour]:
-    """Those that a text is much nearer to than to what is its own."""
-    threshold = max(OTHER_TOPIC_THRESHOLD, max(own, default=0.0) + TOPIC_MARGIN)
+def _format_misplacement(record: Record, node: Node) -> str:
+    return (
+        f"this is nearer to {node.title!r} on topic {node.topic!r} than to what it replaces; "
+        f"if it belongs there, delete {shorten_id(record.id)} and save it on that topic"
+    )
+
+
+def _filter_much_nearer(
+    others: Iterable[Neighbour], own_cosines: Iterable[float]
+) -> list[Neighbour]:
+    """Return the neighbours on other topics that are much nearer than those on its own."""
+    best_own = max(own_cosines, default=0.0)
+    threshold = max(OTHER_TOPIC_THRESHOLD, best_own + TOPIC_MARGIN)
     return [other for other in others if other.text_cosine >= threshold]
 
 
 def _iter_duplicates(store: Store, record: Record, near: Iterable[Neighbour]) -> Iterator[Similar]:
-    """Yield records that say the same as a new one and are not superseded."""
-    for node, likeness in _iter_repeats(store, record, near):
-        topic = node.topic if node.stated else ""
-        yield Similar(node.id, node.title, topic, likeness, _format_duplicate_hint(record, node))
+    """Yield records that duplicate a new one and are not superseded."""
+    for node, similarity in _iter_repeats(store, record, near):
+        topic = ""
+        if node.stated:
+            topic = node.topic
+        hint = _format_duplicate_hint(record, node)
+        yield Similar(node.id, node.title, topic, similarity, hint)
 
 
 def _iter_restatements(store: Store, record: Record) -> Iterator[Similar]:
-    """Yield the decisions that say the same as one that a new one replaces, and still hold."""
-    replaced_ids = record.supersedes or () if record.status in DEMOTING else ()
-    nodes = store.index.read_nodes_by_field("id", replaced_ids)
-    for old in store.read_records([node.path for node in nodes]).values():
-        for node, likeness in _iter_repeats(store, old, _find_near(store, old)):
-            if node.status == "accepted" and node.id not in (record.id, *replaced_ids):
-                hint = (
-                    f"on topic {node.topic!r} it says what this replaces, and it still holds; "
-                    "if it should not, set its status to deprecated"
-                )
-                yield Similar(node.id, node.title, node.topic, likeness, hint)
+    """Yield live decisions that duplicate a decision which a new one replaces."""
+    if record.status not in DEMOTING or not record.supersedes:
+        return
+    replaced_nodes = store.index.read_nodes_by_field("id", record.supersedes)
+    old_records = store.read_records([node.path for node in replaced_nodes])
+    for old_record in old_records.values():
+        near = _find_near(store, old_record)
+        for node, similarity in _iter_repeats(store, old_record, near):
+            if node.status != "accepted" or node.id in (record.id, *record.supersedes):
+                continue
+            hint = (
+                f"on topic {node.topic!r} it says what this replaces, and it still holds; "
+                "if it should not, set its status to deprecated"
+            )
+            yield Similar(node.id, node.title, node.topic, similarity, hint)
 
 
 def _iter_repeats(
     store: Store, record: Record, near: Iterable[Neighbour]
 ) -> Iterator[tuple[Node, float]]:
-    """Yield what says the same as a record and is not superseded, and how much alike it is."""
-    likenesses = {
-        other.node: min(other.text_cosine, other.title_cosine)
-        for other in near
-        if min(other.text_cosine, other.title_cosine) >= SAME_THRESHOLD
-    }
-    if record.type == DECISION:
-        titled = store.index.read_nodes_by_field("name", [record.title.casefold()])
-        likenesses |= {
-            node: 1.0 for node in titled if node.type == DECISION and node.id != record.id
-        }
-    hidden_ids = {*(record.supersedes or ()), *store.barred_ids}
-    candidates = [node for node in likenesses if node.id not in hidden_ids]
+    """Yield records that duplicate a record and are not superseded, with their similarity."""
+    similarities = _compute_similarities(store, record, near)
+    hidden_ids = set(store.barred_ids)
+    hidden_ids.update(record.supersedes or ())
+    candidates = [node for node in similarities if node.id not in hidden_ids]
     unsuperseded_ids = _find_unsuperseded(store, candidates)
-    candidates = [node for node in candidates if node.id in unsuperseded_ids]
-    for node in sorted(candidates, key=lambda node: (-likenesses[node], node.id))[:MAX_SIMILAR]:
-        yield node, min(1.0, likenesses[node])
+    repeats = [node for node in candidates if node.id in unsuperseded_ids]
+    repeats.sort(key=attrgetter("id"))
+    repeats.sort(key=similarities.__getitem__, reverse=True)
+    for node in repeats[:MAX_SIMILAR]:
+        yield node, min(1.0, similarities[node])
+
+
+def _compute_similarities(
+    store: Store, record: Record, near: Iterable[Neighbour]
+) -> dict[Node, float]:
+    """Compute the similarity of records that duplicate a record; 1 for a decision of its title."""
+    similarities: dict[Node, float] = {}
+    for other in near:
+        similarity = min(other.text_cosine, other.title_cosine)
+        if similarity >= SAME_THRESHOLD:
+            similarities[other.node] = similarity
+    if record.type == DECISION:
+        for node in store.index.read_nodes_by_field("name", [record.title.casefold()]):
+            if node.type == DECISION and node.id != record.id:
+                similarities[node] = 1.0
+    return similarities
 
 
 def _format_duplicate_hint(record: Record, node: Node) -> str:
-    """Return what to do about a new record that says the same as another."""
+    """Format what to do about a new record that duplicates another."""
     if record.type != DECISION:
         return "says nearly the same; update it instead of saving it twice"
     if _is_in_chain(record, node):
@@ -252,30 +314,32 @@ def _format_duplicate_hint(record: Record, node: Node) -> str:
 
 
 def _is_in_chain(record: Record, node: Node) -> bool:
-    """Whether a decision is on the topic of a new one, or is replaced by it."""
-    return node.key == build_topic_key(record.topic) or node.id in (record.supersedes or ())
+    """Return whether a decision is on the topic of a new one, or is replaced by it."""
+    if node.key == build_topic_key(record.topic):
+        return True
+    return record.supersedes is not None and node.id in record.supersedes
 
 
 def _find_unsuperseded(store: Store, nodes: Collection[Node]) -> frozenset[str]:
-    """Return the ids of those that no other record supersedes."""
+    """Return the ids of the records that no other record supersedes."""
     rows = store.find_by_id([node.id for node in nodes])
-    return frozenset(name for name, row in rows.items() if not row.facts.superseded_by)
+    return frozenset(record_id for record_id, row in rows.items() if not row.facts.superseded_by)
 
 
 def _iter_near_topics(store: Store, record: Record) -> Iterator[Similar]:
-    """Yield a topic like a new one, if their decisions share words too."""
+    """Yield the first live decision on a topic like a new one, if they share words too."""
     key = build_topic_key(record.topic)
     if record.type != DECISION or record.supersedes or not key:
         return
     similar_keys, nodes = _find_similar_topics(store, key)
     text = _build_text(record)
-    near = [
+    near_nodes = [
         node
         for node in nodes
         if node.key in similar_keys or query.compute_topicality(text, node.title)
     ]
-    rows = store.find_by_id([node.id for node in near])
-    for node in near:
+    rows = store.find_by_id([node.id for node in near_nodes])
+    for node in near_nodes:
         if node.id in rows[node.id].facts.heads:
             hint = f"this topic is new; if {node.topic!r} is the same thing, use that name"
             yield Similar(node.id, node.title, node.topic, TOPIC_CUTOFF, hint)
@@ -283,22 +347,25 @@ def _iter_near_topics(store: Store, record: Record) -> Iterator[Similar]:
 
 
 def _find_similar_topics(store: Store, key: str) -> tuple[list[str], list[Node]]:
-    """The topics that are spelt like a new one; the decisions on these, and on others like it.
+    """Find the topics with a spelling like a new one, and decisions on these and related topics.
 
-    Of two that are alike, one may also have all words of the other.
+    Topics are related if one has all words of the other.
     """
-    from difflib import get_close_matches  # noqa: PLC0415 - 3 ms; for a topic that is new
+    from difflib import get_close_matches  # noqa: PLC0415 - 3 ms; only for a new topic
 
     topics = [topic for topic, _ in store.index.count_terms("topic", key[:3]) if topic != key]
     similar_keys = get_close_matches(key, topics, n=1, cutoff=TOPIC_CUTOFF)
     words = set(key.split("_"))
-    by_words = {topic: set(topic.split("_")) for topic in topics}
-    nested = [topic for topic, own in by_words.items() if words <= own or words >= own]
-    if not (similar_keys or nested):
+    wanted_keys = set(similar_keys)
+    for topic in topics:
+        topic_words = set(topic.split("_"))
+        if words <= topic_words or words >= topic_words:
+            wanted_keys.add(topic)
+    if not wanted_keys:
         return [], []
-    barred = store.barred_ids
-    nodes = store.index.read_nodes_by_field("topic", {*similar_keys, *nested})
-    return similar_keys, [node for node in nodes if node.id not in barred]
+    barred_ids = store.barred_ids
+    nodes = store.index.read_nodes_by_field("topic", wanted_keys)
+    return similar_keys, [node for node in nodes if node.id not in barred_ids]
 
 
 def _build_text(record: Record) -> str:
@@ -306,46 +373,59 @@ def _build_text(record: Record) -> str:
 
 
 def build_topic_hint(store: Store, key: str) -> str:
-    """A hint at the topic that was probably meant."""
-    names = [name for name, _ in store.index.count_terms("topic")]
-    return format_closest(key, names, "filemem topics lists them")
+    """Build a hint that names the topic that was probably meant."""
+    topics = [topic for topic, _ in store.index.count_terms("topic")]
+    return format_closest(key, topics, "filemem topics lists them")
 
 
 def explain_empty(store: Store, criteria: Filter, has_words: bool) -> str:
-    """Explain in one sentence why a search shows nothing; `has_words`: the query has some."""
+    """Explain in one sentence why a search found nothing; "" if the store or index is missing.
+
+    `has_words` tells whether the query has words.
+    """
     if not store.index.count_records(Filter(reader=store.reader)):
         if store.find_obstacle() or not store.index.is_built:
             return ""
-        begin = "there is no memory here yet: run `filemem init`, or save something"
-        return begin if store.is_absent else NOTHING_YET
+        if store.is_absent:
+            return "there is no memory here yet: run `filemem init`, or save something"
+        return NOTHING_YET
     for name, values in criteria.exact_terms.items():
         explanation = _explain_unknown_value(store, criteria, name, values)
         if explanation:
             return explanation
     has_matches = has_words and store.index.count_records(criteria) > 0
-    return explain_no_match(has_matches, is_restricted=criteria != Filter(reader=criteria.reader))
+    unrestricted = Filter(reader=criteria.reader)
+    return explain_no_match(has_matches, is_restricted=criteria != unrestricted)
 
 
 def _explain_unknown_value(
     store: Store, criteria: Filter, name: str, values: Collection[str]
 ) -> str:
-    """Say which value of a filter no record has, or ""."""
-    for value in filter(None, values):
+    """Name the first value of a filter that no record has, or return ""."""
+    for value in values:
+        if not value:
+            continue
         terms = [term for term, _ in store.index.count_terms(name, record_filter=criteria)]
         if value not in terms:
-            near = format_closest(value, terms)
-            return f"no record has {name} {value!r}" + (f": {near}" if near else "")
+            explanation = f"no record has {name} {value!r}"
+            closest = format_closest(value, terms)
+            if closest:
+                explanation += f": {closest}"
+            return explanation
     return ""
 
 
 def explain_offset(offset: int) -> str:
-    """Explain that an offset lies past the last hit."""
+    """Explain that an offset is beyond the last hit."""
     return f"nothing from offset {offset:,} on"
 
 
 def explain_no_match(has_words: bool, *, is_restricted: bool) -> str:
-    """Explain that nothing is similar to the words of a query; without words, to the filters."""
+    """Explain that no record matches the words of a query, or without words the filters."""
+    if has_words and is_restricted:
+        return "no record that passes the filters is similar to the query"
     if has_words:
-        passing = " that passes the filters" if is_restricted else ""
-        return f"no record{passing} is similar to the query"
-    return "no record passes these filters" if is_restricted else NOTHING_YET
+        return "no record is similar to the query"
+    if is_restricted:
+        return "no record passes these filters"
+    return NOTHING_YET

@@ -1,4 +1,4 @@
-"""What a branch changes in the memory: the records that it touched, and what follows for others.
+"""Compare the memory at two commits: the changed records, and the effects on other decisions.
 
 Rule: two commits are compared, never the work tree. Records are paired by id, so that renames,
 rebases and squash merges change nothing. Only records that differ are read, and the chains that
@@ -46,75 +46,87 @@ class NamedRecord(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """One change that a branch makes to the memory."""
+    """One change to the memory."""
 
     kind: str  # one of KINDS
-    id: str  # the record; for a topic that is `forked` or left by all, only its name
+    id: str  # the record; "" for a topic that is `forked` or `orphaned`
     type: str
     topic: str
     title: str
     path: str
-    details: tuple[str, ...] = ()  # phrases: what was revised, what is left hanging
-    others: tuple[
-        NamedRecord, ...
-    ] = ()  # what it replaces or what replaced it; of a topic, what holds
+    details: tuple[str, ...] = ()  # phrases, such as what was revised
+    others: tuple[NamedRecord, ...] = ()  # records replaced or replacing; heads of a topic
 
 
 class Comparison(NamedTuple):
-    """The changes that a branch makes to the memory."""
+    """The changes from one commit to another."""
 
-    base: Moment  # the two sides
+    base: Moment
     head: Moment
-    start: str  # the commit from which on the second is told
+    start: str  # the commit that `head` is compared with
     effects: tuple[Effect, ...]  # in the order of KINDS
 
 
 def compare_revisions(store: Store, text: str) -> Comparison:
-    """Compare two sides of the memory's history.
+    """Compare two commits of the memory.
 
-    `BASE...HEAD` shows HEAD since it left BASE, `BASE..HEAD` the two as they are. Each side is a
-    revision, a date or an age; the defaults are the default branch and what is checked out. If the
-    memory has its own branch, `HEAD` on the right means that branch. Raises BadInput if there is no
-    default branch; else as `check`.
+    `BASE...HEAD` shows the changes of HEAD since it left BASE, `BASE..HEAD` all differences. Each
+    side is a revision, a date or an age; the defaults are the default branch and what is checked
+    out. If the memory has its own branch, `HEAD` on the right means that branch.
+
+    Raises:
+        BadInput: There is no default branch; or as `check_records`.
     """
     base, head, start = _resolve_range(store, validate_line("range", text).strip())
-    past = PastStore(store, read_commit(store, start), Moment(start, "", head.committed_at))
+    start_moment = Moment(start, "", head.committed_at)
     with (
-        closing(past) as before,
+        closing(PastStore(store, read_commit(store, start), start_moment)) as before,
         closing(PastStore(store, read_commit(store, head.id), head)) as after,
     ):
         change = Change(before, after)
-        effects = [*change.iter_effects()]
+        effects = list(change.iter_effects())
         if base.id != start:
             with closing(PastStore(store, read_merge(store, base.id, head.id), head)) as merged:
                 effects += _iter_later_forks(change, merged)
-        hidden: dict[str, str] = {}
-        for side in (store, before, after):
-            nodes = side.index.read_nodes_by_field("id", side.barred_ids)
-            hidden |= {node.id: node.title for node in nodes}
-    visible = sorted(_iter_visible(effects, hidden), key=lambda effect: KINDS.index(effect.kind))
-    return Comparison(
-        base, head, start, tuple(_add_display_path(store, effect) for effect in visible)
-    )
+        hidden_titles = _read_hidden_titles((store, before, after))
+    shown_effects = []
+    for effect in _iter_visible(effects, hidden_titles):
+        path = store.to_display_path(effect.path) if effect.path else ""
+        shown_effects.append(effect._replace(path=path))
+    shown_effects.sort(key=_get_kind_order)
+    return Comparison(base=base, head=head, start=start, effects=tuple(shown_effects))
 
 
-def _add_display_path(store: Store, effect: Effect) -> Effect:
-    """An effect with its path as people see it."""
-    return effect._replace(path=store.to_display_path(effect.path)) if effect.path else effect
+def _get_kind_order(effect: Effect) -> int:
+    return KINDS.index(effect.kind)
 
 
-def _iter_visible(effects: Iterable[Effect], hidden: Mapping[str, str]) -> Iterator[Effect]:
-    """Yield the effects that name no record of `hidden`, the titles by id of what is not shown."""
+def _read_hidden_titles(stores: Iterable[Store]) -> dict[str, str]:
+    """Read the titles of the records that the reader may not see, by id."""
+    titles = {}
+    for store in stores:
+        for node in store.index.read_nodes_by_field("id", store.barred_ids):
+            titles[node.id] = node.title
+    return titles
+
+
+def _iter_visible(effects: Iterable[Effect], hidden_titles: Mapping[str, str]) -> Iterator[Effect]:
+    """Yield the effects that name no hidden record, without details that quote its title."""
     for effect in effects:
-        if hidden.keys().isdisjoint((effect.id, *(other.id for other in effect.others))):
-            phrases = (words for words in effect.details if not _has_title(words, hidden.values()))
-            yield effect._replace(details=tuple(phrases))
+        ids = {other.id for other in effect.others}
+        ids.add(effect.id)
+        if not ids.isdisjoint(hidden_titles):
+            continue
+        titles = hidden_titles.values()
+        details = [phrase for phrase in effect.details if not _has_title(phrase, titles)]
+        yield effect._replace(details=tuple(details))
 
 
 def _has_title(phrase: str, titles: Iterable[str]) -> bool:
-    """True if a phrase about other records names one of these."""
-    about_others = phrase.startswith(("would supersede ", "refers to "))
-    return about_others and any(title in phrase for title in titles)
+    """Return whether a phrase about other records has one of these titles."""
+    if not phrase.startswith(("would supersede ", "refers to ")):
+        return False
+    return any(title in phrase for title in titles)
 
 
 class Change:
@@ -128,11 +140,18 @@ class Change:
         self._old_records = _parse_records(before, self.ids)
         self._new_records = _parse_records(after, self.ids)
         self._consequences = compute_consequences(self.old_chains.graph, self.new_chains.graph)
-        nodes = (*self.old_chains.nodes.values(), *self.new_chains.nodes.values())
-        self._titles = {node.id: node.title for node in nodes}
-        for parsed in (*self._old_records.values(), *self._new_records.values()):
-            if parsed.record:
-                self._titles[parsed.record.id] = parsed.record.title
+        self._titles: dict[str, str] = {}
+        self._collect_titles()
+
+    def _collect_titles(self) -> None:
+        """Collect the titles of the records concerned; newer titles replace older ones."""
+        for chains in (self.old_chains, self.new_chains):
+            for node in chains.nodes.values():
+                self._titles[node.id] = node.title
+        for records in (self._old_records, self._new_records):
+            for parsed in records.values():
+                if parsed.record:
+                    self._titles[parsed.record.id] = parsed.record.title
 
     def iter_effects(self) -> Iterator[Effect]:
         """Yield the effects of the change, in no order."""
@@ -141,178 +160,215 @@ class Change:
         yield from self._iter_orphaned_effects()
 
     def _iter_record_effects(self) -> Iterator[Effect]:
-        """What became of the records that were touched."""
-        for id_, parsed in self._new_records.items():
-            if id_ in self._old_records:
-                accepted = id_ in self._consequences.accepted_ids
-                yield from self._iter_revised_effects(self._old_records[id_], parsed, accepted)
+        """Yield new, revised and removed records."""
+        for record_id, parsed in self._new_records.items():
+            if record_id in self._old_records:
+                is_accepted = record_id in self._consequences.accepted_ids
+                old_parsed = self._old_records[record_id]
+                yield from self._iter_revised_effects(old_parsed, parsed, is_accepted)
             elif parsed.record:
                 yield self._build_new_effect(parsed.record, parsed)
-        for id_, parsed in self._old_records.items():
-            if id_ not in self._new_records and parsed.record:
+        for record_id, parsed in self._old_records.items():
+            if record_id not in self._new_records and parsed.record:
                 yield _build_effect(parsed.record, "removed")
 
     def _iter_decision_effects(self) -> Iterator[Effect]:
-        """What follows for decisions and topics, touched or not."""
-        found_consequences = self._consequences
+        """Yield the consequences for decisions and topics, changed or not."""
+        consequences = self._consequences
         old_nodes = self.old_chains.nodes
         new_nodes = self.new_chains.nodes
-        for id_, successors in found_consequences.successors.items():
-            yield _build_effect(new_nodes[id_], "superseded", (), self._list_named(successors))
-        for id_ in found_consequences.accepted_ids:
-            yield _build_effect(
-                new_nodes[id_],
-                "accepted",
-                (f"status {old_nodes[id_].status} -> {new_nodes[id_].status}",),
-            )
-        for key, heads in found_consequences.forks.items():
+        for node_id, successors in consequences.successors.items():
+            others = self._list_named(successors)
+            yield _build_effect(new_nodes[node_id], "superseded", others=others)
+        for node_id in consequences.accepted_ids:
+            phrase = f"status {old_nodes[node_id].status} -> {new_nodes[node_id].status}"
+            yield _build_effect(new_nodes[node_id], "accepted", (phrase,))
+        for key, heads in consequences.forks.items():
             yield _build_topic_effect(self.new_chains, "forked", heads, key)
-        for key in found_consequences.headless_topics:
-            if not self.new_chains.graph.list_topic_heads(
-                key
-            ):  # else it went on, as what was superseded says
-                heads = self.old_chains.graph.get_chain(key).heads
-                yield _build_topic_effect(self.old_chains, "orphaned", heads, key, _NOTHING)
+        for key in consequences.headless_topics:
+            if self.new_chains.graph.list_topic_heads(key):
+                continue  # another topic continues it, as a "superseded" effect shows
+            heads = self.old_chains.graph.get_chain(key).heads
+            yield _build_topic_effect(self.old_chains, "orphaned", heads, key, _NOTHING)
 
     def _build_new_effect(self, record: Record, parsed: ParsedRecord) -> Effect:
-        replaced = self._list_named(self.new_chains.graph.list_predecessors(record.id))
+        predecessors = self.new_chains.graph.list_predecessors(record.id)
+        replaced = self._list_named(predecessors)
         is_decision = record.type == DECISION
-        details = [record.status] if is_decision and record.status != "accepted" else []
+        details = []
+        if is_decision and record.status != "accepted":
+            details.append(record.status)
         if replaced and record.status not in DEMOTING:
-            details.append(f"would supersede {'; '.join(old.title for old in replaced)}")
+            titles = "; ".join(old.title for old in replaced)
+            details.append(f"would supersede {titles}")
             replaced = ()
         if is_decision and record.text:
-            details.append(
-                f"why: {shorten_line(' '.join(query.extract_prose(record.text).split()), _REASON)}"
-            )
-        return _build_effect(
-            record, "new", (*details, *describe_damage((), parsed.problems)), replaced
-        )
+            words = query.extract_prose(record.text).split()
+            details.append(f"why: {shorten_line(' '.join(words), _REASON)}")
+        details += describe_damage((), parsed.problems)
+        return _build_effect(record, "new", tuple(details), replaced)
 
     def _iter_revised_effects(
         self, before: ParsedRecord, after: ParsedRecord, is_accepted: bool
     ) -> Iterator[Effect]:
-        old_record = before.record
-        new_record = after.record
-        if old_record is None or new_record is None:
+        if before.record is None or after.record is None:
             return
-        phrases = describe_changes(old_record, new_record)
-        if is_accepted:  # which is an effect of its own
-            phrases = tuple(phrase for phrase in phrases if not phrase.startswith("status "))
-        outcomes = [phrase for phrase in phrases if phrase.startswith("outcome ")]
-        revised = [phrase for phrase in phrases if phrase not in outcomes]
-        revised += describe_damage(before.problems, after.problems)
+        outcomes = []
+        revisions = []
+        for phrase in describe_changes(before.record, after.record):
+            if phrase.startswith("outcome "):
+                outcomes.append(phrase)
+            elif is_accepted and phrase.startswith("status "):
+                continue  # the "accepted" effect shows it
+            else:
+                revisions.append(phrase)
+        revisions += describe_damage(before.problems, after.problems)
         if outcomes:
-            yield _build_effect(new_record, "outcome", tuple(outcomes))
-        if revised:
-            yield _build_effect(new_record, "revised", tuple(revised))
+            yield _build_effect(after.record, "outcome", tuple(outcomes))
+        if revisions:
+            yield _build_effect(after.record, "revised", tuple(revisions))
 
     def _iter_orphaned_effects(self) -> Iterator[Effect]:
-        """Decisions that refer to records that no longer exist."""
+        """Yield decisions that refer to removed records."""
         removed_ids = self._old_records.keys() - self._new_records.keys()
-        hanging_ids = set(self._consequences.dangling)
-        referring_ids = {
-            node.id for node in self.before.index.read_nodes_by_field("ref", removed_ids)
-        }
-        for node in self.after.index.read_nodes_by_field(
-            "id", referring_ids | self.ids | hanging_ids
-        ):
+        dangling_ids = set(self._consequences.dangling)
+        candidate_ids = self.ids | dangling_ids
+        for node in self.before.index.read_nodes_by_field("ref", removed_ids):
+            candidate_ids.add(node.id)
+        for node in self.after.index.read_nodes_by_field("id", candidate_ids):
             if node.type != DECISION:
                 continue
             removed = self._list_named(self._find_removed_targets(node, removed_ids))
             phrases = [f"refers to {record.title}, which is removed" for record in removed]
-            if node.id in hanging_ids and not phrases:
+            if node.id in dangling_ids and not phrases:
                 phrases = ["refers to a decision that is not there"]
             if phrases:
                 yield _build_effect(node, "orphaned", tuple(phrases))
 
-    def _find_removed_targets(self, node: Node, removed_ids: Collection[str]) -> Iterable[str]:
-        """The ids of what a decision refers to, of those that are gone."""
+    def _find_removed_targets(self, node: Node, removed_ids: Collection[str]) -> list[str]:
+        """Find the removed records to which a decision refers, each once."""
         if not removed_ids:
-            return ()
-        answers = map(self.before.index.read_nodes_by_name, node.references)
-        ids = (target.id for targets in answers for target in targets)
-        return dict.fromkeys(id_ for id_ in ids if id_ in removed_ids)
+            return []
+        targets: dict[str, None] = {}
+        for reference in node.references:
+            for target in self.before.index.read_nodes_by_name(reference):
+                if target.id in removed_ids:
+                    targets[target.id] = None
+        return list(targets)
 
     def _list_named(self, ids: Iterable[str]) -> tuple[NamedRecord, ...]:
-        """The titles of records by id, the present one if the record still exists."""
-        return tuple(NamedRecord(id_, self._titles.get(id_, id_)) for id_ in ids)
+        """Return records by id with their titles, the current title if the record exists."""
+        named_records = []
+        for record_id in ids:
+            title = self._titles.get(record_id, record_id)
+            named_records.append(NamedRecord(record_id, title))
+        return tuple(named_records)
 
 
 def _find_changed_ids(before: PastStore, after: PastStore) -> set[str]:
-    """The ids of the records whose files differ."""
-    differing = before.listing.items() ^ after.listing.items()
-    paths = {path for path, _ in differing}
-    changed_marks = before.past_tombstones ^ after.past_tombstones
+    """Find the ids of the records with files or tombstones that differ."""
+    differing_files = before.listing.items() ^ after.listing.items()
+    paths = {path for path, _ in differing_files}
+    changed_tombstones = before.past_tombstones ^ after.past_tombstones
     ids: set[str] = set()
     for side in (before, after):
-        ids |= {node.id for node in side.index.read_nodes_by_field("path", paths)}
-        if changed_marks:
-            ids |= {
-                node.id
-                for node in side.index.read_nodes()
-                if compute_tombstone(node.id) in changed_marks
-            }
+        ids.update(node.id for node in side.index.read_nodes_by_field("path", paths))
+        if not changed_tombstones:
+            continue
+        for node in side.index.read_nodes():
+            if compute_tombstone(node.id) in changed_tombstones:
+                ids.add(node.id)
     return ids
 
 
 def _parse_records(side: PastStore, ids: Collection[str]) -> Mapping[str, ParsedRecord]:
-    """Records as parsed, by id."""
-    by_path = {node.path: node.id for node in side.index.read_nodes_by_field("id", ids)}
-    return {by_path[path]: parsed for path, parsed in side.parse_files(by_path).items()}
+    """Parse the records with these ids, by id."""
+    nodes = side.index.read_nodes_by_field("id", ids)
+    by_path = {node.path: node.id for node in nodes}
+    parsed_files = side.parse_files(by_path)
+    return {by_path[path]: parsed for path, parsed in parsed_files.items()}
 
 
 def _find_chains(
     before: PastStore, after: PastStore, ids: Collection[str]
 ) -> tuple[ChainSet, ChainSet]:
-    """The chains of some records in both states, of the same decisions as far as they exist."""
+    """Find the chains of some records in both states, each with the decisions of the other."""
     reached_ids = set(ids)
     while True:
-        old, new = (
-            side.index.read_chains(side.index.read_nodes_by_field("id", reached_ids))
-            for side in (before, after)
-        )
-        if reached_ids.issuperset((*old.nodes, *new.nodes)):
+        old = _read_chains(before, reached_ids)
+        new = _read_chains(after, reached_ids)
+        all_ids = reached_ids.union(old.nodes, new.nodes)
+        if len(all_ids) == len(reached_ids):
             return old, new
-        reached_ids.update(old.nodes, new.nodes)
+        reached_ids = all_ids
 
 
-def _resolve_range(store: Store, text: str) -> tuple[Moment, Moment, str]:
-    """The two sides, and the commit from which the second counts."""
+def _read_chains(side: PastStore, ids: Collection[str]) -> ChainSet:
+    nodes = side.index.read_nodes_by_field("id", ids)
+    return side.index.read_chains(nodes)
+
+
+class _Range(NamedTuple):
+    """The two sides of a comparison, and the commit that `head` is compared with."""
+
+    base: Moment
+    head: Moment
+    start: str
+
+
+def _resolve_range(store: Store, text: str) -> _Range:
+    """Resolve `BASE...HEAD` or `BASE..HEAD`.
+
+    Raises:
+        NotFound: Nothing is committed, or no such revision.
+        Conflict: The sides have no common history.
+    """
     is_direct = ".." in text and "..." not in text
-    left, _, right = text.partition(".." if is_direct else "...")
+    separator = ".." if is_direct else "..."
+    left, _, right = text.partition(separator)
     tip = store.repo.read_head()
     if tip is None:
         message = "nothing is committed yet, so there is nothing to compare"
         raise NotFound(message, "the first save makes a commit")
-    is_head = right in ("", HEAD)
-    head = (
-        read_moment(store, tip, store.branch or HEAD)
-        if is_head
-        else resolve_moment(store, right, "range")
-    )
+    if right in ("", HEAD):
+        head = read_moment(store, tip, store.branch or HEAD)
+    else:
+        head = resolve_moment(store, right, "range")
     base = resolve_moment(store, left, "range") if left else _resolve_default_branch(store, head)
-    start = base.id if is_direct else store.repo.find_merge_base(base.id, head.id)
-    if not start:
-        hint = f"compare them as they are: filemem diff {base.name}..{head.name}"
-        raise Conflict(
-            f"{base.name} and {head.name} have no history in common, "
-            "so there is no point at which they parted",
-            "; or ".join(filter(None, (store.repo.describe_missing_history(), hint))),
-        )
-    return base, head, start
+    if is_direct:
+        return _Range(base, head, start=base.id)
+    merge_base = store.repo.find_merge_base(base.id, head.id)
+    if not merge_base:
+        raise _build_parted_error(store, base, head)
+    return _Range(base, head, start=merge_base)
+
+
+def _build_parted_error(store: Store, base: Moment, head: Moment) -> Conflict:
+    message = (
+        f"{base.name} and {head.name} have no history in common, "
+        "so there is no point at which they parted"
+    )
+    hint = f"compare them as they are: filemem diff {base.name}..{head.name}"
+    missing_history = store.repo.describe_missing_history()
+    if missing_history:
+        hint = f"{missing_history}; or {hint}"
+    return Conflict(message, hint)
 
 
 def _resolve_default_branch(store: Store, head: Moment) -> Moment:
-    """The default branch; if `head` is that branch, the remote's version of it."""
-    has_own_branch = store.repo is not store.code and bool(store.branch)
-    branch = Branch(store.branch, head.id) if has_own_branch else store.repo.find_default_branch()
+    """Resolve the default branch; if `head` is that branch, the remote's version of it."""
+    branch: Branch | None
+    if store.repo is not store.code and store.branch:
+        branch = Branch(store.branch, head.id)
+    else:
+        branch = store.repo.find_default_branch()
     if branch is None:
         raise BadInput(
             "there is no default branch to compare with: no origin/HEAD, main, master or trunk",
             _EXAMPLE,
         )
-    if (branch.name, branch.tip) != (head.name, head.id):  # a branch without commits is another
+    # A new branch may point to the commit of the default branch, so the names count too.
+    if (branch.name, branch.tip) != (head.name, head.id):
         return read_moment(store, branch.tip, branch.name)
     remote_tip = store.repo.resolve_revision(f"refs/remotes/origin/{branch.name}")
     if not remote_tip:
@@ -321,16 +377,18 @@ def _resolve_default_branch(store: Store, head: Moment) -> Moment:
 
 
 def _iter_later_forks(change: Change, merged_store: PastStore) -> Iterator[Effect]:
-    """Topics that both sides decided: they fork when the branch is merged."""
-    new = change.new_chains.graph
-    old = change.old_chains.graph
-    own_heads = {
-        id_ for id_ in change.new_chains.nodes if new.is_head(id_) and not old.is_head(id_)
-    }
+    """Yield the topics that both sides decided, so that they fork when the branch is merged."""
+    new_graph = change.new_chains.graph
+    old_graph = change.old_chains.graph
+    own_heads = set()
+    for node_id in change.new_chains.nodes:
+        if new_graph.is_head(node_id) and not old_graph.is_head(node_id):
+            own_heads.add(node_id)
     ids = change.ids | _find_changed_ids(change.after, merged_store)
     branch_chains, merged_chains = _find_chains(change.after, merged_store, ids)
+    consequences = compute_consequences(branch_chains.graph, merged_chains.graph)
     text = "when merged: the other side has decided it too"
-    for key, heads in compute_consequences(branch_chains.graph, merged_chains.graph).forks.items():
+    for key, heads in consequences.forks.items():
         if branch_chains.graph.get_chain(key).is_forked:  # it is shown already
             continue
         if not own_heads.isdisjoint(heads):
@@ -343,14 +401,38 @@ def _build_effect(
     details: tuple[str, ...] = (),
     others: tuple[NamedRecord, ...] = (),
 ) -> Effect:
-    stated = row.stated if isinstance(row, Node) else row.topic_stated
-    topic = row.topic if row.type == DECISION and stated else ""
-    return Effect(kind, row.id, row.type, topic, row.title, row.path, details, others)
+    states_topic = row.stated if isinstance(row, Node) else row.topic_stated
+    topic = ""
+    if row.type == DECISION and states_topic:
+        topic = row.topic
+    return Effect(
+        kind=kind,
+        id=row.id,
+        type=row.type,
+        topic=topic,
+        title=row.title,
+        path=row.path,
+        details=details,
+        others=others,
+    )
 
 
 def _build_topic_effect(
-    state: ChainSet, kind: str, heads: Sequence[str], key: str, *details: str
+    chains: ChainSet, kind: str, heads: Sequence[str], key: str, detail: str = ""
 ) -> Effect:
-    named = tuple(NamedRecord(id_, state.nodes[id_].title) for id_ in heads)
-    topic = state.nodes[heads[-1]].topic or key
-    return Effect(kind, "", DECISION, topic, topic, "", details, named)
+    """Build the effect of a topic; `heads` are its live decisions, now or before."""
+    others = []
+    for node_id in heads:
+        title = chains.nodes[node_id].title
+        others.append(NamedRecord(node_id, title))
+    topic = chains.nodes[heads[-1]].topic or key
+    return Effect(
+        kind=kind,
+        id="",
+        type=DECISION,
+        topic=topic,
+        title=topic,
+        path="",
+        details=(detail,) if detail else (),
+        others=tuple(others),
+    )

@@ -1,12 +1,11 @@
 """Check the fields that callers pass, one function for each kind of value.
 
-No other module checks the type or size of an argument. An invalid one is refused, with the name of
-its field.
+No other module checks the type or size of an argument. A function raises BadInput for an invalid
+value, with the name of its field.
 """
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -34,19 +33,22 @@ from filemem.record.keys import strip_hash_sign
 MAX_LINE = 500  # characters of a one-line field
 MAX_TEXT = 100_000  # characters of a free text
 MAX_ITEMS = 200  # entries of a list
-MAX_PATH_BYTES = 4096  # bytes of a path, as Linux allows
+MAX_PATH_BYTES = 4096  # as Linux allows
 MAX_HEADING = 100  # characters of a heading made from a longer text (docs/format.md)
+_MAX_SHOWN = 60  # characters of an invalid value in a message
 _CONTROL = "[\x00-\x08\x0b-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff]"
 
 Validator = Callable[[str, object], object]
 
 
 def validate_outcome(field: str, value: object) -> str:
-    """Read an outcome in any case, `failure` for `failed` included. Raises BadInput."""
-    word = parse_outcome(value) if isinstance(value, str) else None
-    if word is None:
+    """Check an outcome in any case; `failure` counts as `failed`. Raises BadInput."""
+    outcome = None
+    if isinstance(value, str):
+        outcome = parse_outcome(value)
+    if outcome is None:
         raise _build_choice_error(field, OUTCOMES, value)
-    return word
+    return outcome
 
 
 def _build_choice_error(field: str, choices: Iterable[str], value: object) -> BadInput:
@@ -55,7 +57,7 @@ def _build_choice_error(field: str, choices: Iterable[str], value: object) -> Ba
 
 
 def validate_text(field: str, value: object, limit: int = MAX_TEXT) -> str:
-    """Check a free text.
+    r"""Check a free text; line ends become `\n`.
 
     Raises BadInput: it is no text, longer than `limit` characters, or has control characters.
     """
@@ -75,7 +77,7 @@ def _refuse_control_characters(field: str, text: str) -> None:
     if not match:
         return
     code = ord(match[0])
-    if 0xDC80 <= code <= 0xDCFF:  # how Python keeps a byte that is not UTF-8
+    if 0xDC80 <= code <= 0xDCFF:  # Python's surrogate for a byte that is not UTF-8
         message = f"{field} is not UTF-8: it holds the byte {code - 0xDC00:#04x}"
         raise BadInput(message, "send it as UTF-8", field=field)
     message = f"{field} holds the control character U+{code:04X}"
@@ -87,7 +89,8 @@ def validate_line(field: str, value: object) -> str:
 
     Raises BadInput.
     """
-    return " ".join(validate_text(field, value, MAX_LINE).split())
+    text = validate_text(field, value, MAX_LINE)
+    return " ".join(text.split())
 
 
 def validate_entries(
@@ -99,11 +102,15 @@ def validate_entries(
     """
     if isinstance(values, (str, bytes, Mapping)) or not isinstance(values, Iterable):
         raise BadInput(f"{field} must be a list of texts, not {format_value(values)}", field=field)
-    return tuple(validator(f"{field}[{i}]", entry) for i, entry in enumerate(values))
+    checked_values = []
+    for index, value in enumerate(values):
+        checked_value = validator(f"{field}[{index}]", value)
+        checked_values.append(checked_value)
+    return tuple(checked_values)
 
 
 def validate_path(field: str, value: object) -> str:
-    """Check the name of a file, which may hold characters that other texts may not.
+    """Check the path of a file, which may have characters that other texts may not.
 
     Raises BadInput.
     """
@@ -120,47 +127,58 @@ def validate_path(field: str, value: object) -> str:
 
 
 def validate_lines(field: str, value: object) -> tuple[str, ...]:
-    """Check a list of one-line texts; a single text counts as a list of one. Raises BadInput."""
-    values = [value] if isinstance(value, str) else value
-    if not isinstance(values, (list, tuple)):
+    """Check a list of one-line texts; a single text counts as a list of one.
+
+    Empty texts are left out. Raises BadInput.
+    """
+    if isinstance(value, str):
+        value = [value]
+    if not isinstance(value, (list, tuple)):
         raise BadInput(f"{field} must be a list of texts, not {format_value(value)}", field=field)
-    if len(values) > MAX_ITEMS:
-        message = f"{field} has {len(values):,} entries; at most {MAX_ITEMS} are kept"
+    if len(value) > MAX_ITEMS:
+        message = f"{field} has {len(value):,} entries; at most {MAX_ITEMS} are kept"
         raise BadInput(message, field=field)
-    return tuple(filter(None, validate_entries(field, values)))
+    lines = validate_entries(field, value)
+    return tuple(line for line in lines if line)
 
 
 def validate_words(field: str, value: object) -> tuple[str, ...]:
-    """Check a list of words; a single text is split at commas, as it is in a file.
+    """Check a list of words; a single text is split at commas, as in a file.
 
-    A `#` in front is none of a word. Raises BadInput.
+    A leading `#` is removed. Raises BadInput.
     """
-    values = value.split(",") if isinstance(value, str) else value
-    return tuple(map(strip_hash_sign, validate_lines(field, values)))
+    if isinstance(value, str):
+        value = value.split(",")
+    words = validate_lines(field, value)
+    return tuple(strip_hash_sign(word) for word in words)
 
 
 def validate_paths(field: str, value: object) -> tuple[str, ...]:
     """Check a list of paths or globs; `none` alone means an empty list. Raises BadInput."""
-    checked_paths = validate_lines(field, value)
-    return () if checked_paths == ("none",) else checked_paths
+    paths = validate_lines(field, value)
+    if paths == ("none",):
+        return ()
+    return paths
 
 
 def validate_guards(field: str, value: object) -> tuple[Guard, ...]:
     """Check a list of guards, each a mapping as in a header. Raises BadInput."""
     try:
-        checked_guards = parse_guards(value)
+        guards = parse_guards(value)
     except ValueError as error:
         hint = 'such as {"forbid": "import redis", "in": ["src/**"]} or {"dependency": "redis"}'
         raise BadInput(f"{field}: {error}", hint, field=field) from None
-    for glob in (glob for guard in checked_guards for glob in guard.stated_globs):
-        if not is_inside_repository(glob.removeprefix("!")):
+    for guard in guards:
+        for glob in guard.stated_globs:
+            if is_inside_repository(glob.removeprefix("!")):
+                continue
             message = f"{field}: {glob} leads out of the repository"
             raise BadInput(message, "name files from its top folder, such as src/**", field=field)
-    return checked_guards
+    return guards
 
 
 def build_choice_validator(choices: tuple[str, ...]) -> Validator:
-    """Return the check of a word in any case that must be one of these."""
+    """Build a function that checks a word in any case, which must be one of these."""
 
     def validate_choice(field: str, value: object) -> str:
         word = str(value).strip().casefold()
@@ -173,19 +191,19 @@ def build_choice_validator(choices: tuple[str, ...]) -> Validator:
 
 def validate_fraction(field: str, value: object) -> float:
     """Check a number from 0 to 1. Raises BadInput."""
-    number = value if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
-    if not 0 <= number <= 1:
-        message = f"{field} must be a number between 0 and 1, not {format_value(value)}"
-        raise BadInput(message, field=field)
-    return float(number)
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= 1:
+        return float(value)
+    message = f"{field} must be a number between 0 and 1, not {format_value(value)}"
+    raise BadInput(message, field=field)
 
 
 def validate_integer(field: str, value: object, minimum: int, maximum: int) -> int:
     """Check a whole number. Raises BadInput."""
-    if not isinstance(value, int) or isinstance(value, bool) or not minimum <= value <= maximum:
-        expected = f"a whole number between {minimum:,} and {maximum:,}"
-        raise BadInput(f"{field} must be {expected}, not {format_value(value)}", field=field)
-    return value
+    if isinstance(value, int) and not isinstance(value, bool) and minimum <= value <= maximum:
+        return value
+    expected = f"a whole number between {minimum:,} and {maximum:,}"
+    message = f"{field} must be {expected}, not {format_value(value)}"
+    raise BadInput(message, field=field)
 
 
 def validate_flag(field: str, value: object) -> bool:
@@ -196,7 +214,7 @@ def validate_flag(field: str, value: object) -> bool:
 
 
 def validate_mapping(field: str, value: object) -> Mapping[str, object]:
-    """Check a mapping with text keys, of at most TEXT characters. Raises BadInput."""
+    """Check a mapping with text keys, of limited size. Raises BadInput."""
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         message = f"{field} must be a mapping with text keys, not {format_value(value)}"
         raise BadInput(message, field=field)
@@ -206,18 +224,26 @@ def validate_mapping(field: str, value: object) -> Mapping[str, object]:
 
 
 def format_value(value: object) -> str:
-    """Return an invalid value in short, for a message."""
+    """Format an invalid value in short, for a message."""
     if value is None:
         return "nothing"
-    picture = repr(value) if isinstance(value, (str, int, float, bool)) else type(value).__name__
-    return picture if len(picture) <= 60 else picture[:59] + "…"
+    text = type(value).__name__
+    if isinstance(value, (str, int, float, bool)):
+        text = repr(value)
+    if len(text) > _MAX_SHOWN:
+        text = text[: _MAX_SHOWN - 1] + "…"
+    return text
 
 
-# what each type takes
+# the fields of each type
 
 
 def _build_table(*groups: tuple[Validator, str]) -> dict[str, Validator]:
-    return {name: check for check, names in groups for name in names.split()}
+    """Build a table of validators by field from validators with their fields."""
+    table = {}
+    for validator, names in groups:
+        table.update(dict.fromkeys(names.split(), validator))
+    return table
 
 
 COMMON = _build_table(
@@ -252,13 +278,13 @@ FIELDS = {
         (validate_mapping, "metadata"),
     ),
 }
-NAMES = frozenset({"type", *COMMON}.union(*FIELDS.values()))
+NAMES = frozenset({"type"}).union(COMMON, *FIELDS.values())
 _REQUIRED = {
     DECISION: ("topic", "decision", "reasoning"),
     CHECKPOINT: ("summary",),
     OBSERVATION: ("text",),
 }
-_SIGNS = {
+_TYPE_BY_FIELD = {
     "summary": CHECKPOINT,
     "text": OBSERVATION,
     "title": OBSERVATION,
@@ -268,12 +294,21 @@ _SIGNS = {
 _ALIASES = {"memory_session_id": "session"}
 
 
+def _find_implied_type(values: Mapping[str, object]) -> str | None:
+    """Find the record type that the fields imply; None if they imply none."""
+    for field, kind in _TYPE_BY_FIELD.items():
+        if values.get(field) is not None:
+            return kind
+    return None
+
+
 def resolve_type(values: Mapping[str, object]) -> str:
-    """Return the record type, from `type` or from the fields. Raises BadInput."""
+    """Return the record type, from `type` or from the fields. Raises BadInput.
+
+    `type` may also be the kind of an observation.
+    """
     stated_type = values.get("type")
-    implied_type = next(
-        (kind for sign, kind in _SIGNS.items() if values.get(sign) is not None), None
-    )
+    implied_type = _find_implied_type(values)
     if stated_type is None and implied_type:
         return implied_type
     if stated_type in TYPES and (stated_type != DECISION or implied_type != OBSERVATION):
@@ -292,21 +327,25 @@ def resolve_type(values: Mapping[str, object]) -> str:
 
 
 def validate_fields(fields: Mapping[str, object]) -> tuple[str, dict[str, Any]]:
-    """Check every field of a save; return the record type and the fields that are stated.
+    """Check every field of a save; return the record type and the fields that have a value.
 
     Raises BadInput.
     """
-    named_values = {_ALIASES.get(name, name): value for name, value in fields.items()}
+    named_values = {}
+    for stated_name, value in fields.items():
+        name = _ALIASES.get(stated_name, stated_name)
+        named_values[name] = value
     values = {name: value for name, value in named_values.items() if value is not None}
     kind = resolve_type(values)
     stated_type = values.pop("type", None)
-    if stated_type not in (None, *TYPES) or (stated_type == DECISION and kind == OBSERVATION):
+    is_other_kind = stated_type == DECISION and kind == OBSERVATION
+    if is_other_kind or stated_type not in (None, *TYPES):
         values.setdefault("kind", stated_type)
-    checks = {**FIELDS[kind], **COMMON}
+    validators = FIELDS[kind] | COMMON
     for name in named_values:
-        if name not in checks and name not in NAMES.difference(values):
-            raise _build_unknown_field_error(kind, name)
-    checked_values = {name: checks[name](name, value) for name, value in values.items()}
+        if name not in validators:
+            _refuse_unknown_field(kind, name, values)
+    checked_values = {name: validators[name](name, value) for name, value in values.items()}
     _refuse_missing(kind, checked_values)
     return kind, checked_values
 
@@ -314,37 +353,47 @@ def validate_fields(fields: Mapping[str, object]) -> tuple[str, dict[str, Any]]:
 def _refuse_missing(kind: str, checked_values: Mapping[str, object]) -> None:
     missing_fields = list_missing(kind, checked_values)
     if missing_fields:
+        message = f"{add_article(kind)} needs {' and '.join(missing_fields)}"
         hint = f"give {', '.join(_REQUIRED[kind])}"
-        raise BadInput(
-            f"{add_article(kind)} needs {' and '.join(missing_fields)}",
-            hint,
-            field=missing_fields[0],
-        )
+        raise BadInput(message, hint, field=missing_fields[0])
     if "reason" in checked_values and "outcome" not in checked_values:
         message = "a reason needs the outcome it explains"
         raise BadInput(message, "give outcome as well", field="outcome")
 
 
-def _build_unknown_field_error(kind: str, name: str) -> BadInput:
-    owner = next((other for other, table in FIELDS.items() if name in table), None)
-    if owner:
-        hint = f"that is for {add_article(owner)}: leave it out, or save twice"
-    else:
-        hint = suggest_choice(name, [*FIELDS[kind], *COMMON])
-    return BadInput(f"{add_article(kind)} has no field {name!r}", hint, field=name)
+def _refuse_unknown_field(kind: str, name: str, values: Mapping[str, object]) -> None:
+    """Raise BadInput, unless it is a known field of another type without a value."""
+    if name in NAMES and name not in values:
+        return
+    hint = suggest_choice(name, [*FIELDS[kind], *COMMON])
+    for other, table in FIELDS.items():
+        if name in table:
+            hint = f"that is for {add_article(other)}: leave it out, or save twice"
+            break
+    raise BadInput(f"{add_article(kind)} has no field {name!r}", hint, field=name)
 
 
 def list_missing(kind: str, fields: Mapping[str, object]) -> list[str]:
-    """Return the required fields of a type that are missing or blank."""
-    return [name for name in _REQUIRED[kind] if not str(fields.get(name) or "").strip()]
+    """List the required fields of a type that are missing or blank."""
+    missing_fields = []
+    for name in _REQUIRED[kind]:
+        value = fields.get(name) or ""
+        if not str(value).strip():
+            missing_fields.append(name)
+    return missing_fields
 
 
 def add_article(kind: str) -> str:
     """Return a record type with its article."""
-    return f"an {kind}" if kind == OBSERVATION else f"a {kind}"
+    if kind == OBSERVATION:
+        return f"an {kind}"
+    return f"a {kind}"
 
 
 def build_heading(content: str) -> str:
-    """Return the heading for a text: its first line that is not blank, cut."""
-    rows = (" ".join(row.split()) for row in content.splitlines())
-    return shorten_line(next(filter(None, rows), ""), MAX_HEADING)
+    """Build the heading of a text: its first line that is not blank, shortened; or ""."""
+    for line in content.splitlines():
+        words = line.split()
+        if words:
+            return shorten_line(" ".join(words), MAX_HEADING)
+    return ""

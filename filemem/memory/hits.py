@@ -1,4 +1,4 @@
-"""What a hit shows: the record, its place in its chain, and its provenance.
+"""Build search hits: the record, its place in its chain, and its provenance.
 
 Rule: files and the commit table are read only for the hits that are shown.
 """
@@ -16,24 +16,25 @@ from filemem.query import Filter, Hit, Placement, Provenance, Reader, Snippet, T
 from filemem.record import DECISION, Edge, Record
 
 INVERSE = {"builds_on": "built_on_by", "debates": "debated_by", "synthesizes": "synthesized_by"}
-INVERSE |= {"built_on_by": "builds_on"}  # as "Amended by" says it
+INVERSE["built_on_by"] = "builds_on"  # a record may state this edge itself, as "Amended by"
 
 
 def build_hits(
     store: Store, nodes: Iterable[Node], terms: Terms | None = None, *, detail: bool = True
 ) -> tuple[Hit, ...]:
-    """Make hits of records, in the order given."""
+    """Build hits for records that were listed, not searched, in the order given."""
     ids = [node.id for node in nodes]
     rows = store.find_by_id(ids)
-    places = [Placement(name, None) for name in ids if name in rows]
-    hits = build_placed_hits(store, rows, places, terms, detail=detail)
-    return tuple(hit._replace(brought_in=False) for hit in hits)  # nothing was searched for
+    placements = [Placement(id=record_id, scored=None) for record_id in ids if record_id in rows]
+    hits = build_placed_hits(store, rows, placements, terms, detail=detail)
+    # No search ran, so no hit was brought in by another one.
+    return tuple(hit._replace(brought_in=False) for hit in hits)
 
 
 class SearchSource(Protocol):
-    """What is searched: a store, several as one, or an organisation's index.
+    """A store, several stores or the index of an organisation, as search reads it.
 
-    Ids and paths are its own.
+    Ids and paths are valid only within the source.
     """
 
     @property
@@ -42,11 +43,11 @@ class SearchSource(Protocol):
 
     @property
     def synonyms(self) -> str:
-        """The list of synonyms of its own, as a text."""
+        """The text of the source's list of synonyms."""
 
     @property
     def reader(self) -> Reader:
-        """Who asks."""
+        """The person who searches."""
 
     @property
     def barred_ids(self) -> Collection[str]:
@@ -55,22 +56,22 @@ class SearchSource(Protocol):
     def nominate(
         self, terms: Terms, wanted: Filter, depth: int, mode: str, counts: TermCounts | None = None
     ) -> CandidateSet:
-        """The best `depth` records by words and by meaning; words are worth what `counts` say."""
+        """Find the best `depth` records by words and by meaning; `counts` weigh the words."""
 
     def find_by_id(self, ids: Collection[str]) -> Mapping[str, KnownRecord]:
-        """Records with what follows for each from all others."""
+        """Return the known records with these ids."""
 
     def read_records(self, paths: Iterable[str]) -> Mapping[str, Record]:
-        """Records as they are now, by path."""
+        """Read records from their files, by path; a missing file has no entry."""
 
     def read_provenances(self, paths: Iterable[str], *, detail: bool) -> Mapping[str, Provenance]:
-        """Who wrote some of the records that were asked for last, by path."""
+        """Return who wrote records of the last `read_records`, by path."""
 
     def get_location(self, path: str) -> Mapping[str, Any]:
-        """Where a record is, in the fields of a hit."""
+        """Return the fields of a hit that say where the record is."""
 
     def explain_incompleteness(self) -> str:
-        """Why answers lack what is there, or ""."""
+        """Return why answers may be incomplete, or ""."""
 
 
 def build_placed_hits(
@@ -81,124 +82,172 @@ def build_placed_hits(
     *,
     detail: bool = True,
 ) -> tuple[Hit, ...]:
-    """Make hits in order; a record whose file no longer exists is left out.
+    """Build the hits at these placements, in order.
 
-    `rows` are the records that are placed; `detail` adds who wrote them.
+    Barred records and records without a file are left out.
+
+    Args:
+        rows: The known records by id, at least those placed.
+        terms: The query; None if nothing was searched for.
+        detail: Whether hits show who wrote them and which synonyms matched.
     """
     barred_ids = source.barred_ids
-    placements = [entry for entry in placements if entry.id not in barred_ids]
-    visible_rows = [rows[entry.id] for entry in placements]
+    visible = [placement for placement in placements if placement.id not in barred_ids]
+    visible_rows = [rows[placement.id] for placement in visible]
     records = source.read_records([row.node.path for row in visible_rows])
     provenances = source.read_provenances(records, detail=detail)
-    proposed_nodes = _find_proposed(source, visible_rows)
+    proposed_nodes = _find_proposed(source, visible_rows, barred_ids)
     hits = []
-    for row, entry in zip(visible_rows, placements, strict=True):
-        record = records.get(row.node.path)
-        if record is None:  # the next look takes it out
+    for placement in visible:
+        row = rows[placement.id]
+        path = row.node.path
+        record = records.get(path)
+        if record is None:  # the file was deleted; the next update of the index removes the row
             continue
-        hit = _build_hit(row, entry, record, source.get_location(row.node.path), barred_ids)
-        hit = _add_provenance(hit, provenances.get(row.node.path, Provenance()))
-        if row.node.id in proposed_nodes:
-            hit = hit._replace(vacancy=format_vacancy(proposed_nodes[row.node.id]))
-        hit = hit.strip_store_keys() if hit.repository else hit
-        hits.append(_add_match(hit, terms, detail=detail) if terms else hit)
+        hit = _build_hit(row, placement, record, source.get_location(path), barred_ids)
+        hit = _add_provenance(hit, provenances.get(path, Provenance()))
+        if placement.id in proposed_nodes:
+            hit = hit._replace(vacancy=format_vacancy(proposed_nodes[placement.id]))
+        if hit.repository:
+            hit = hit.strip_store_keys()
+        if terms:
+            hit = _add_match(hit, terms, detail=detail)
+        hits.append(hit)
     return tuple(hits)
 
 
 def _build_hit(
     row: KnownRecord,
-    entry: Placement,
+    placement: Placement,
     record: Record,
     location: Mapping[str, Any],
     barred_ids: Collection[str],
 ) -> Hit:
-    """A record at its place in an answer, with its place in its chain."""
+    """Build the hit of a record from its placement in an answer and its facts."""
     facts = row.facts
     superseded_by = exclude_barred(barred_ids, facts.superseded_by)
     if superseded_by and record.superseded_by and record.status == "deprecated":
-        record = record._replace(status="accepted")  # it is only marked as superseded
+        # "deprecated" here only repeats that the record was superseded.
+        record = record._replace(status="accepted")
+    scores = None
+    if placement.scored:
+        scores = placement.scored.scores
+    heads = facts.list_holding(row.node.id)
     return Hit(
         **location,
         record=record,
         created=record.created or row.node.created,
-        score=entry.chain_score,
-        scores=entry.scored.scores if entry.scored else None,
+        score=placement.chain_score,
+        scores=scores,
         superseded_by=superseded_by,
-        heads=exclude_barred(barred_ids, facts.list_holding(row.node.id)),
+        heads=exclude_barred(barred_ids, heads),
         proposed=exclude_barred(barred_ids, facts.proposed),
-        earlier=entry.earlier,
-        brought_in=entry.scored is None,
+        earlier=placement.earlier,
+        brought_in=placement.scored is None,
         related=_list_edges(row, barred_ids),
     )
 
 
 def _add_provenance(hit: Hit, provenance: Provenance) -> Hit:
-    """A hit with who wrote it, and when if the record does not say."""
+    """Return the hit with its provenance, and with the commit's date if it has no date."""
     created = hit.created or provenance.date or 0
     if provenance.commit:
-        provenance = provenance._replace(agent=hit.record.agent or provenance.agent)
+        agent = hit.record.agent or provenance.agent
+        provenance = provenance._replace(agent=agent)
     return hit._replace(created=created, provenance=provenance)
 
 
 def _add_match(hit: Hit, terms: Terms, *, detail: bool) -> Hit:
-    """A hit with what of it meets a query."""
+    """Return the hit with the parts that match a query.
+
+    `detail` adds the synonyms that matched instead of a word.
+    """
     record = hit.record
     body = _build_body(record)
-    about = f"{record.topic} {record.title}"
-    alike = terms.alternatives if detail else ()
-    text = f"{about}\n{body}\n{' '.join(record.tags)}"
+    heading = f"{record.topic} {record.title}"
+    synonyms: Mapping[str, tuple[str, ...]] = {}
+    if detail and terms.alternatives:
+        tags = " ".join(record.tags)
+        synonyms = match_synonyms(f"{heading}\n{body}\n{tags}", terms.alternatives)
+    snippet, ranges = query.build_snippet(body, terms)
+    rejections = query.list_named_rejections(terms, record.rejected, heading)
     return hit._replace(
-        already_rejected=query.list_named_rejections(terms, record.rejected, about),
-        instead=match_synonyms(text, alike) if alike else {},
-        snippet=Snippet(*query.build_snippet(body, terms)),
+        already_rejected=rejections,
+        instead=synonyms,
+        snippet=Snippet(snippet, ranges),
     )
 
 
 def exclude_barred(barred_ids: Collection[str], ids: Iterable[str]) -> tuple[str, ...]:
-    """The ids that are not barred."""
-    return tuple(name for name in ids if name not in barred_ids)
+    """Return the ids that are not barred, in order."""
+    return tuple(record_id for record_id in ids if record_id not in barred_ids)
 
 
 def _list_edges(row: KnownRecord, barred_ids: Collection[str]) -> tuple[Edge, ...]:
-    """The edges from and to a record, those of others in its own words."""
-    own_edges = (Edge(*edge) for edge in row.node.edges)
-    other_edges = (Edge(INVERSE.get(kind, kind), *rest) for kind, *rest in row.facts.incoming_edges)
-    visible = (edge for edge in (*own_edges, *other_edges) if edge.target not in barred_ids)
-    return tuple({edge[:2]: edge for edge in visible}.values())
+    """List the edges from and to a record, each as seen from this record."""
+    edges = [Edge(*edge) for edge in row.node.edges]
+    for edge in row.facts.incoming_edges:
+        kind = INVERSE.get(edge.kind, edge.kind)
+        edges.append(edge._replace(kind=kind))
+    by_target: dict[tuple[str, str], Edge] = {}
+    for edge in edges:
+        if edge.target not in barred_ids:
+            by_target[edge.kind, edge.target] = edge
+    return tuple(by_target.values())
 
 
-def _find_proposed(source: SearchSource, rows: Iterable[KnownRecord]) -> dict[str, list[Node]]:
-    """Of the decisions for which nothing holds: what is proposed on their topics instead."""
-    waiting_ids = {
-        row.node.id: exclude_barred((*source.barred_ids, row.node.id), row.facts.topic_proposals)
-        for row in rows
-        if row.node.type == DECISION and not row.facts.heads
-    }
-    other_rows = source.find_by_id({name for names in waiting_ids.values() for name in names})
+def _find_proposed(
+    source: SearchSource, rows: Iterable[KnownRecord], barred_ids: Collection[str]
+) -> dict[str, list[Node]]:
+    """Find proposals on the topics of decisions without a live decision, by the decision's id."""
+    proposed_ids: dict[str, tuple[str, ...]] = {}
+    for row in rows:
+        node = row.node
+        if node.type == DECISION and not row.facts.heads:
+            other_ids = [other for other in row.facts.topic_proposals if other != node.id]
+            proposed_ids[node.id] = exclude_barred(barred_ids, other_ids)
+    wanted_ids: set[str] = set()
+    for ids in proposed_ids.values():
+        wanted_ids.update(ids)
+    proposed_rows = source.find_by_id(wanted_ids)
     proposed_nodes: dict[str, list[Node]] = {}
-    for id_, names in waiting_ids.items():
-        proposed_nodes[id_] = [other_rows[name].node for name in names if name in other_rows]
+    for decision_id, ids in proposed_ids.items():
+        nodes = [proposed_rows[other].node for other in ids if other in proposed_rows]
+        proposed_nodes[decision_id] = nodes
     return proposed_nodes
 
 
 def format_vacancy(proposed_nodes: Collection[Node]) -> str:
-    """Return a note that nothing holds, and what is proposed."""
-    return "nothing holds" + (
-        f"; proposed: {format_nodes(proposed_nodes)}" if proposed_nodes else ""
-    )
+    """Format the note for a decision without a live decision: what is proposed instead."""
+    if not proposed_nodes:
+        return "nothing holds"
+    proposals = format_nodes(proposed_nodes)
+    return f"nothing holds; proposed: {proposals}"
 
 
 def _build_body(record: Record) -> str:
-    """The text of a record without its heading."""
+    """Render the text of a record without its heading."""
     return _render_body(record.title, record.decision, record.text, record.rejected)
 
 
 @lru_cache(maxsize=512)  # a server shows the same records again and again
 def _render_body(title: str, decision: str, text: str, rejected: tuple[str, ...]) -> str:
-    first_part, *other_parts = [part for part in (decision, text) if part and part != title] or [""]
-    lead = query.strip_title(title, first_part)
-    begin = query.extract_prose(lead)
-    if other_parts and lead and not lead.rstrip().endswith((".", "!", "?", ":")):
-        begin += "."
-    rejection = f"Rejected: {'; '.join(rejected)}" if rejected else ""
-    return "\n".join(filter(None, (begin, *map(query.extract_prose, other_parts), rejection)))
+    parts = [part for part in (decision, text) if part and part != title]
+    lines = []
+    for position, part in enumerate(parts):
+        if position > 0:
+            lines.append(query.extract_prose(part))
+            continue
+        lead = query.strip_title(title, part)
+        first_line = query.extract_prose(lead)
+        if len(parts) > 1 and _needs_period(lead):
+            first_line += "."
+        lines.append(first_line)
+    if rejected:
+        alternatives = "; ".join(rejected)
+        lines.append(f"Rejected: {alternatives}")
+    return "\n".join(line for line in lines if line)
+
+
+def _needs_period(text: str) -> bool:
+    return text != "" and not text.rstrip().endswith((".", "!", "?", ":"))
