@@ -76,7 +76,11 @@ def _read_content(context: click.Context, _option: click.Parameter, name: str | 
     if name is None:
         return None
     try:
-        data = sys.stdin.buffer.read() if name == "-" else (context.obj.working_folder / name).read_bytes()
+        data = (
+            sys.stdin.buffer.read()
+            if name == "-"
+            else (context.obj.working_folder / name).read_bytes()
+        )
         return data.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", "it is not UTF-8")

@@ -1,4 +1,4 @@
-"""An organisation's index on the command line: options here, the work in `org/commands`."""
+"""The commands of `filemem org`: an organisation's index. `org/commands` does the work."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 from filemem.cli.options import json_option, pass_project, repeatable_option
 from filemem.cli.project import Project, print_answer
 from filemem.cli.serve import report_crash
+from filemem.cli.text import Answer
 from filemem.errors import BrokenStore
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _EXTRA_MODULES = ("jwt", "prometheus_client", "psycopg", "psycopg_binary", "psyc
 
 @contextmanager
 def _explain_missing_extra() -> Iterator[None]:
-    """Say how to install what is missing. Raises BrokenStore."""
+    """Turn a missing optional package into BrokenStore, with the command that installs it."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -34,7 +35,10 @@ def _explain_missing_extra() -> Iterator[None]:
 
 @contextmanager
 def _open_index(project: Project) -> Iterator[tuple[Any, Postgres]]:
-    """The functions of the commands, and the database. Raises BrokenStore, BadInput."""
+    """Open the database; yield the module `org.commands` and the database.
+
+    Raises BrokenStore, BadInput.
+    """
     with _explain_missing_extra():
         from filemem.org import commands
     with commands.open_index(project.working_folder) as index:
@@ -42,7 +46,12 @@ def _open_index(project: Project) -> Iterator[tuple[Any, Postgres]]:
 
 
 def _print_result(result: commands.CommandResult, *, as_json: bool = False) -> None:
-    print_answer({"success": True, **result.answer}, as_json, lambda _: result.text)
+    def render_result(_: Answer) -> str:
+        return result.text
+
+    answer = {"success": True}
+    answer.update(result.answer)
+    print_answer(answer, as_json, render_result)
 
 
 @click.group()
@@ -73,7 +82,8 @@ def init(project: Project, as_json: bool) -> None:
       filemem org init
     """
     with _open_index(project) as (commands, index):
-        _print_result(commands.init(index), as_json=as_json)
+        result = commands.init(index)
+        _print_result(result, as_json=as_json)
 
 
 @org.command()
@@ -97,9 +107,8 @@ def add(project: Project, repositories: Sequence[str], file: Path | None, as_jso
       filemem org add https://git.example.org/team/api.git ../web
     """
     with _open_index(project) as (commands, index):
-        _print_result(
-            commands.add(index, project.working_folder, repositories, file), as_json=as_json
-        )
+        result = commands.add(index, project.working_folder, repositories, file)
+        _print_result(result, as_json=as_json)
 
 
 @org.command()
@@ -113,7 +122,8 @@ def remove(project: Project, name: str) -> None:
       filemem org remove git.example.org/team/api
     """
     with _open_index(project) as (commands, index):
-        _print_result(commands.remove(index, name))
+        result = commands.remove(index, name)
+        _print_result(result)
 
 
 @org.command()
@@ -165,7 +175,8 @@ def status(project: Project, as_json: bool) -> None:
       filemem org status
     """
     with _open_index(project) as (commands, index):
-        _print_result(commands.show_status(index), as_json=as_json)
+        result = commands.show_status(index)
+        _print_result(result, as_json=as_json)
 
 
 @org.command()
@@ -181,7 +192,8 @@ def purge(project: Project, record_id: str) -> None:
       filemem org purge decision_caching_1763650000123_k3f9w2ma
     """
     with _open_index(project) as (commands, index):
-        _print_result(commands.purge(index, record_id))
+        result = commands.purge(index, record_id)
+        _print_result(result)
 
 
 @org.command()
@@ -202,7 +214,8 @@ def token(project: Project, action: str, name: str, days: int | None, as_json: b
       filemem org token revoke ada
     """
     with _open_index(project) as (commands, index):
-        _print_result(commands.manage_tokens(index, action, name, days), as_json=as_json)
+        result = commands.manage_tokens(index, action, name, days)
+        _print_result(result, as_json=as_json)
 
 
 @org.command()
@@ -221,7 +234,8 @@ def access(project: Project, file: Path, as_json: bool) -> None:
       filemem org access access.toml
     """
     with _open_index(project) as (commands, index):
-        _print_result(commands.replace_rights(index, project.working_folder / file), as_json=as_json)
+        result = commands.replace_rights(index, project.working_folder / file)
+        _print_result(result, as_json=as_json)
 
 
 @org.command()
@@ -236,7 +250,8 @@ def audit(project: Project, name: str, as_json: bool) -> None:
       filemem org audit ada
     """
     with _open_index(project) as (commands, index):
-        _print_result(commands.list_questions(index, name), as_json=as_json)
+        result = commands.list_questions(index, name)
+        _print_result(result, as_json=as_json)
 
 
 @org.command()
