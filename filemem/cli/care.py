@@ -12,11 +12,16 @@ from filemem.cli.command import tool_command
 from filemem.cli.group import COMPLETE
 from filemem.cli.options import Fields, json_option, pass_project
 from filemem.cli.project import Project
+from filemem.cli.text import Answer
+
+
+def _is_degraded(answer: Answer) -> bool:
+    return bool(answer.get("degraded"))
 
 
 @tool_command(
     click.option("--rebuild", is_flag=True, help="Build it again from the files."),
-    is_unfinished=lambda answer: answer.get("degraded"),
+    is_unfinished=_is_degraded,
 )
 def index(**options: Any) -> Fields:
     """Update the search index, or rebuild it.
@@ -30,7 +35,11 @@ def index(**options: Any) -> Fields:
     return options
 
 
-@tool_command(is_unfinished=lambda answer: answer["left"])
+def _has_leftovers(answer: Answer) -> bool:
+    return bool(answer["left"])
+
+
+@tool_command(is_unfinished=_has_leftovers)
 def sync() -> Fields:
     """Sync the memory with its remote: fetch, merge record by record, push.
 
@@ -80,7 +89,8 @@ def completion(context: click.Context, /, shell: str) -> None:
       filemem completion zsh > ~/.zfunc/_filemem
       filemem completion fish > ~/.config/fish/completions/filemem.fish
     """
-    if shell_class := get_completion_class(shell):
-        click.echo(
-            shell_class(context.find_root().command, {}, "filemem", COMPLETE).source(), nl=False
-        )
+    shell_class = get_completion_class(shell)
+    if shell_class is not None:
+        command = context.find_root().command
+        completer = shell_class(command, ctx_args={}, prog_name="filemem", complete_var=COMPLETE)
+        click.echo(completer.source(), nl=False)

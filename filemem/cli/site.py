@@ -1,4 +1,4 @@
-"""The command site: the page as static files."""
+"""The command site: write the page as static files."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import click
 
 from filemem.cli.options import json_option, pass_project
 from filemem.cli.project import Project, print_answer
+from filemem.cli.text import Answer
 from filemem.web.export import write_site
 
 
@@ -34,5 +35,9 @@ def site(project: Project, /, as_json: bool, out: Path, base: str) -> None:
     with project.memory() as memory:
         folder = project.working_folder / out
         count = write_site(memory, folder, base)
+
+    def render_result(_: Answer) -> str:
+        return f"{count} records: {folder}/index.html"
+
     answer = {"success": True, "folder": str(folder), "records": count}
-    print_answer(answer, as_json, lambda _: f"{count} records: {folder}/index.html")
+    print_answer(answer, as_json, render_result)
