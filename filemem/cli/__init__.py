@@ -39,6 +39,7 @@ EXIT_CODES: Mapping[type[FilememError], int] = {
 CRASH = 3
 _GC_THRESHOLD = 100_000  # objects; with Python's 700 the collector would run during imports
 _COMPLETE = "_FILEMEM_COMPLETE"  # set in the environment when the shell asks for completions
+_HELP_OPTIONS = frozenset(("-h", "--help"))
 _HELP_WORDS = ("-h", "--help", "help", "--version", "version")
 _WITHOUT_CLICK = ("search", "status", "topics")
 
@@ -248,7 +249,7 @@ def _run(words: Sequence[str]) -> int:
     command = words[0] if words else "help"
     if command in _HELP_WORDS and _COMPLETE not in os.environ:
         return _print_help(words)
-    wants_help = "-h" in words or "--help" in words
+    wants_help = not _HELP_OPTIONS.isdisjoint(words)
     if command == "hook" and not wants_help:  # not by click: a wrong option must not make it fail
         from filemem.agents import hooks
 

@@ -14,10 +14,10 @@ OPENING = 5.0  # seconds after which a browser has read the file that it was sta
 
 
 def open_page(private: Path, page: str) -> None:
-    """Open a page, if this is a terminal with a display; `private` is a folder in the Git directory.
+    """Open a page, if this is a terminal with a display.
 
-    Other users can see the arguments of a program. So the browser gets a private file that
-    redirects to the page with its token.
+    Other users can see the arguments of a program. So the browser gets a file in the folder
+    `private`, which only this user can read; it redirects to the page with its token.
     """
     if not sys.stderr.isatty() or not has_display():
         return

@@ -12,16 +12,11 @@ from filemem.cli.command import tool_command
 from filemem.cli.group import COMPLETE
 from filemem.cli.options import Fields, json_option, pass_project
 from filemem.cli.project import Project
-from filemem.cli.text import Answer
-
-
-def _is_degraded(answer: Answer) -> bool:
-    return bool(answer.get("degraded"))
 
 
 @tool_command(
     click.option("--rebuild", is_flag=True, help="Build it again from the files."),
-    is_unfinished=_is_degraded,
+    unfinished_field="degraded",
 )
 def index(**options: Any) -> Fields:
     """Update the search index, or rebuild it.
@@ -35,11 +30,7 @@ def index(**options: Any) -> Fields:
     return options
 
 
-def _has_leftovers(answer: Answer) -> bool:
-    return bool(answer["left"])
-
-
-@tool_command(is_unfinished=_has_leftovers)
+@tool_command(unfinished_field="left")
 def sync() -> Fields:
     """Sync the memory with its remote: fetch, merge record by record, push.
 

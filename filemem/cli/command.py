@@ -12,16 +12,15 @@ from filemem import config
 from filemem.cli import draft, show
 from filemem.cli.call import run_tool
 from filemem.cli.options import Fields, Option, json_option
-from filemem.cli.text import Answer
 
 
 def tool_command(
-    *options: Option, verb: str = "", is_unfinished: Callable[[Answer], object] | None = None
+    *options: Option, verb: str = "", unfinished_field: str = ""
 ) -> Callable[[Callable[..., Fields]], click.Command]:
     """Make a command from a function that turns options into the arguments of a native tool.
 
-    `verb` is the tool's name, if the function has another one. If `is_unfinished` is true for the
-    answer, something is left to the user and the exit status is 1.
+    `verb` is the tool's name, if the function has another one. If the answer has the field
+    `unfinished_field`, something is left to the user and the exit status is 1.
     """
 
     def decorate_command(build_arguments: Callable[..., Fields]) -> click.Command:
@@ -36,7 +35,7 @@ def tool_command(
             arguments = build_arguments(**fields)
             answer = run_tool(tool_name, project, as_json, arguments, renderer)
             draft.delete_draft(context)
-            if is_unfinished is not None and is_unfinished(answer):
+            if answer.get(unfinished_field):
                 context.exit(1)
 
         decorated: Any = json_option(run_command)

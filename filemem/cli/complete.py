@@ -80,7 +80,7 @@ class CompletedType(click.types.StringParamType):
 def _iter_candidates(
     parameter: str | None, options: Mapping[str, Any], prefix: str
 ) -> Iterator[Candidate]:
-    """Yield the topics or ids that a parameter takes, if it takes some; they begin with `prefix`."""
+    """Yield the topics or ids that begin with `prefix`, if the parameter takes some."""
     if parameter in _TOPICS:
         yield from _iter_topics(_find_store(options), prefix)
     elif parameter in _IDS:

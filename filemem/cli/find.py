@@ -19,9 +19,8 @@ from filemem.cli.options import (
     repeatable_option,
     word_list_option,
 )
-from filemem.cli.project import Project, print_answer
+from filemem.cli.project import Project, print_text
 from filemem.cli.show import render_oneline
-from filemem.cli.text import Answer
 from filemem.cli.workspace import join_workspace
 from filemem.errors import BadInput
 
@@ -205,11 +204,7 @@ def brief(project: Project, as_json: bool, budget: int, path: tuple[str, ...]) -
     if not as_json and not digest.lines:
         return
     lines = [line._asdict() for line in digest.lines]
-
-    def render_brief(_: Answer) -> str:
-        return digest.text
-
-    print_answer({"lines": lines, "text": digest.text}, as_json, render_brief)
+    print_text({"lines": lines, "text": digest.text}, as_json, digest.text)
 
 
 @click.command()

@@ -244,10 +244,12 @@ def _format_standing(hit: Answer, records: Records, fields: Sequence[Field]) -> 
     """Format what replaced a decision, and other reasons not to follow it."""
     known_records = dict(records)
     known_records.update(index_by_id(hit.get("successors", ())))
-    field_texts = dict(hit)
-    field_texts["drift"] = _format_drift(hit)
-    field_texts["superseded_by"] = _format_names(hit.get("superseded_by", ()), known_records)
-    field_texts["proposed"] = _format_names(hit.get("proposed", ()), known_records)
+    field_texts = dict(
+        hit,
+        drift=_format_drift(hit),
+        superseded_by=_format_names(hit.get("superseded_by", ()), known_records),
+        proposed=_format_names(hit.get("proposed", ()), known_records),
+    )
     return format_fields(field_texts, fields)
 
 
@@ -308,11 +310,8 @@ def _format_replaced(step: Answer, previous_id: str, titles: Mapping[str, str]) 
 
 def _format_step_origin(step: Answer) -> str:
     """Format author, date and commit of a step, which states them beside its other fields."""
-    provenance = dict(step)
-    provenance["date"] = step.get("committed", "")
-    record = dict(step)
-    record["by"] = provenance
-    record["created"] = step.get("date", "")
+    provenance = dict(step, date=step.get("committed", ""))
+    record = dict(step, by=provenance, created=step.get("date", ""))
     return _format_provenance(record)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -94,22 +94,16 @@ def import_(project: Project, /, form: str, as_json: bool, **options: Any) -> No
         projects = _select_projects(memory, form, source, all_items, options)
         since = _parse_since(memory, options["since"])
         items, other_items = importers.select_items(all_items, projects, since, options["limit"])
-        result = _ingest_items(memory, items, form, dry_run=not is_confirmed)
+        progress = build_progress_bar("reading")
+        result = memory.ingest(items, form, dry_run=not is_confirmed, progress=progress)
         answer = _build_answer(form, source, result, other_items, is_written=is_confirmed)
         if may_ask and result.records:
             _confirm_import(answer)
-            result = _ingest_items(memory, items, form, dry_run=False)
+            result = memory.ingest(items, form, progress=build_progress_bar("reading"))
             answer = _build_answer(form, source, result, other_items, is_written=True)
         print_answer(answer, as_json, _render_report)
     if result.edited or result.refused:
         click.get_current_context().exit(1)
-
-
-def _ingest_items(
-    memory: Memory, items: Sequence[Item], form: str, *, dry_run: bool
-) -> ImportResult:
-    progress = build_progress_bar("reading")
-    return memory.ingest(items, form, dry_run=dry_run, progress=progress)
 
 
 def _resolve_source(project: Project, form: str, stated_path: Path | None) -> Path:
@@ -154,15 +148,11 @@ def _select_projects(
         return frozenset({options["name"].casefold()})
     if source.resolve().is_relative_to(memory.work_tree.resolve()):
         return None
-    if options["source"] is not None and not _has_project(items):
+    if options["source"] is not None and not any(item.project for item in items):
         return None
     if not FORMATS[form].is_shared:
         return None
     return memory.list_project_names()
-
-
-def _has_project(items: Iterable[Item]) -> bool:
-    return any(item.project for item in items)
 
 
 def _confirm_import(answer: Answer) -> None:
@@ -186,14 +176,11 @@ def _build_answer(
     del details["counts"]
     details["refused"] = [{"id": name, "reason": reason} for name, reason in result.refused]
     details["samples"] = [_build_sample(record) for record in result.samples]
-    project_counts = Counter[str]()
-    for item in other_items:
-        project_counts[item.project or "(none)"] += 1
-    details["other_projects"] = project_counts
+    projects = [item.project or "(none)" for item in other_items]
+    details["other_projects"] = Counter(projects)  # project -> number of items
     answer: dict[str, Any] = {"format": form, "source": str(source), "written": is_written}
-    answer.update(result.counts)
-    answer.update({name: value for name, value in details.items() if value})
-    return answer
+    answer |= result.counts
+    return answer | {name: value for name, value in details.items() if value}
 
 
 def _build_sample(record: Record) -> dict[str, str]:

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from filemem.cli.options import json_option, pass_project, repeatable_option
-from filemem.cli.project import Project, print_answer
+from filemem.cli.project import Project, print_text
 from filemem.cli.serve import report_crash
-from filemem.cli.text import Answer
 from filemem.errors import BrokenStore
 
 if TYPE_CHECKING:
@@ -46,12 +45,8 @@ def _open_index(project: Project) -> Iterator[tuple[Any, Postgres]]:
 
 
 def _print_result(result: commands.CommandResult, *, as_json: bool = False) -> None:
-    def render_result(_: Answer) -> str:
-        return result.text
-
-    answer = {"success": True}
-    answer.update(result.answer)
-    print_answer(answer, as_json, render_result)
+    answer = {"success": True, **result.answer}
+    print_text(answer, as_json, result.text)
 
 
 @click.group()
@@ -82,8 +77,7 @@ def init(project: Project, as_json: bool) -> None:
       filemem org init
     """
     with _open_index(project) as (commands, index):
-        result = commands.init(index)
-        _print_result(result, as_json=as_json)
+        _print_result(commands.init(index), as_json=as_json)
 
 
 @org.command()
@@ -122,8 +116,7 @@ def remove(project: Project, name: str) -> None:
       filemem org remove git.example.org/team/api
     """
     with _open_index(project) as (commands, index):
-        result = commands.remove(index, name)
-        _print_result(result)
+        _print_result(commands.remove(index, name))
 
 
 @org.command()
@@ -175,8 +168,7 @@ def status(project: Project, as_json: bool) -> None:
       filemem org status
     """
     with _open_index(project) as (commands, index):
-        result = commands.show_status(index)
-        _print_result(result, as_json=as_json)
+        _print_result(commands.show_status(index), as_json=as_json)
 
 
 @org.command()
@@ -192,8 +184,7 @@ def purge(project: Project, record_id: str) -> None:
       filemem org purge decision_caching_1763650000123_k3f9w2ma
     """
     with _open_index(project) as (commands, index):
-        result = commands.purge(index, record_id)
-        _print_result(result)
+        _print_result(commands.purge(index, record_id))
 
 
 @org.command()
@@ -250,8 +241,7 @@ def audit(project: Project, name: str, as_json: bool) -> None:
       filemem org audit ada
     """
     with _open_index(project) as (commands, index):
-        result = commands.list_questions(index, name)
-        _print_result(result, as_json=as_json)
+        _print_result(commands.list_questions(index, name), as_json=as_json)
 
 
 @org.command()

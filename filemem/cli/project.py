@@ -27,7 +27,7 @@ _MIN_BAR_RECORDS = 200  # records whose indexing shows a bar
 
 
 class Project:
-    """The memory that a command works on: by `-C` and `--store`, or the user's own by `--personal`."""
+    """The memory that a command works on, as `-C`, `--store` or `--personal` name it."""
 
     def __init__(self, folder: str, store: str | None = None, *, personal: bool = False) -> None:
         """Raises BadInput if `folder` does not exist; "" is the current folder."""
@@ -148,6 +148,11 @@ def print_answer(answer: Answer, as_json: bool, renderer: Callable[[Answer], str
     output = console.get_output()
     output.write(f"{text}\n")
     output.flush()
+
+
+def print_text(answer: Answer, as_json: bool, text: str) -> None:
+    """Print an answer as JSON, or a text that says the same."""
+    print_answer(answer, as_json, lambda _: text)
 
 
 def report_error(error: FilememError, *, as_json: bool) -> None:

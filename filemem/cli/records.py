@@ -94,12 +94,8 @@ def _refuse_unmatched_guards(globs: list[str], *, has_texts: bool) -> None:
 
 def _split_words(text: str | None) -> list[str]:
     """Split the value of an option at commas; empty words are left out."""
-    words: list[str] = []
-    for part in (text or "").split(","):
-        word = part.strip()
-        if word:
-            words.append(word)
-    return words
+    parts = (text or "").split(",")
+    return [part.strip() for part in parts if part.strip()]
 
 
 class KindGroup(click.Group):

@@ -261,7 +261,7 @@ def _format_record_line(record: Answer) -> str:
 
 def render_history(answer: Answer) -> str:
     """Render the chain of a topic, oldest decision first."""
-    rows = _format_head_without_note(answer)
+    rows = format_head(dict(answer, note=""))  # the note is about the topic, and comes last
     rows.append(style_text(answer["topic"], "bold"))
     titles = {step["id"]: step["title"] for step in answer["chain"]}
     previous_id = ""
@@ -274,13 +274,6 @@ def render_history(answer: Answer) -> str:
         fork_note = f"forked: {count} decisions hold at once; {format_fork_hint(answer['topic'])}"
         rows.append(style_text(fork_note, "red"))
     return join_lines(rows)
-
-
-def _format_head_without_note(answer: Answer) -> list[str]:
-    """Format the head of a history; its note is about the topic and comes below the chain."""
-    other_fields = dict(answer)
-    other_fields.pop("note", None)
-    return format_head(other_fields)
 
 
 RENDERERS: Mapping[str, Callable[[Answer], str]] = {

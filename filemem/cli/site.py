@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from filemem.cli.options import json_option, pass_project
-from filemem.cli.project import Project, print_answer
-from filemem.cli.text import Answer
+from filemem.cli.project import Project, print_text
 from filemem.web.export import write_site
 
 
@@ -35,9 +34,5 @@ def site(project: Project, /, as_json: bool, out: Path, base: str) -> None:
     with project.memory() as memory:
         folder = project.working_folder / out
         count = write_site(memory, folder, base)
-
-    def render_result(_: Answer) -> str:
-        return f"{count} records: {folder}/index.html"
-
     answer = {"success": True, "folder": str(folder), "records": count}
-    print_answer(answer, as_json, render_result)
+    print_text(answer, as_json, f"{count} records: {folder}/index.html")

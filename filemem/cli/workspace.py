@@ -13,8 +13,7 @@ import click
 
 from filemem import config
 from filemem.cli.options import json_option, pass_project
-from filemem.cli.project import Project, print_answer
-from filemem.cli.text import Answer
+from filemem.cli.project import Project, print_text
 from filemem.errors import BadInput, FilememError, NotFound
 from filemem.repo.run import find_repository
 
@@ -49,12 +48,8 @@ def workspace(project: Project, action: str, paths: Sequence[str], as_json: bool
         _remove_repositories(project, folders)
     rows = [str(work_tree) for work_tree in config.read_workspace()]
     text = "\n".join(rows) or "no repository is registered: filemem workspace add"
-
-    def render_list(_: Answer) -> str:
-        return text
-
     answer = {"success": True, "count": len(rows), "repositories": rows}
-    print_answer(answer, as_json, render_list)
+    print_text(answer, as_json, text)
 
 
 def _register_repositories(folders: Sequence[Path]) -> None:

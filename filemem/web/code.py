@@ -89,11 +89,8 @@ async def run_code(context: Context, arguments: Arguments) -> Answer:
         except TimeoutError:
             outcome = {"error": f"ended after {time_limit * 1000:g} ms"}
         duration = round((time.perf_counter() - began) * 1000)
-    answer: Answer = {"success": "error" not in outcome, "result": None}
-    answer.update(outcome)
-    answer["duration"] = duration
-    answer["logs"] = logs
-    return answer
+    answer = {"success": "error" not in outcome, "result": None}
+    return answer | outcome | {"duration": duration, "logs": logs}
 
 
 async def _run_child(

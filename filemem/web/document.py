@@ -42,23 +42,16 @@ _HEADING = re.compile(r"<h([23])>(.*?)</h\1>", re.DOTALL)
 _TAG = re.compile(r"<[^>]*>")
 
 
-class _RelationList(NamedTuple):
-    """A list of relations on a page: their kind, and whether the other record states them."""
-
-    title: str
-    kind: str
-    is_inward: bool
-
-
-_RELATION_LISTS = (
-    _RelationList("Replaces", "supersedes", is_inward=False),
-    _RelationList("Builds on", "builds_on", is_inward=False),
-    _RelationList("Debates", "debates", is_inward=False),
-    _RelationList("Merges", "synthesizes", is_inward=False),
-    _RelationList("Built on by", "builds_on", is_inward=True),
-    _RelationList("Debated by", "debates", is_inward=True),
-    _RelationList("Merged by", "synthesizes", is_inward=True),
-)
+# Kind of a relation, and whether the other record states it -> title of the list.
+_RELATION_TITLES = {
+    ("supersedes", False): "Replaces",
+    ("builds_on", False): "Builds on",
+    ("debates", False): "Debates",
+    ("synthesizes", False): "Merges",
+    ("builds_on", True): "Built on by",
+    ("debates", True): "Debated by",
+    ("synthesizes", True): "Merged by",
+}
 
 
 class Book(NamedTuple):
@@ -147,7 +140,8 @@ def _format_row(book: Book, row: Answer, root: str) -> str:
     outcome = row.get("outcome", "").removeprefix("pending")
     facts = [format_day(row), _get_state(row), outcome, row.get("who"), row.get("topic")]
     fact_text = " · ".join([fact for fact in facts if fact])
-    return f"{book.format_link(row['id'], root)} <small>{escape(fact_text)}</small>"
+    link = book.format_link(row["id"], root)
+    return f"{link} <small>{escape(fact_text)}</small>"
 
 
 def _render_page(
@@ -228,24 +222,31 @@ def _format_author_and_day(record: Answer) -> str:
 
 
 def _list_sections(book: Book, record: Answer, root: str) -> list[str]:
-    """List the sections of a page: facts, texts, lists, relations, history; "" for an empty one."""
-    facts = [_format_fact(name, record[name]) for name in _FACTS if name in record]
-    sections = [f"<dl>{''.join(facts)}</dl>"]
-    sections += [_render_text(record, name, title) for name, title in _TEXTS.items()]
-    for name, title in _LISTS.items():
-        texts = [escape(text) for text in record.get(name, ())]
-        sections.append(_render_list(title, texts))
+    """List the sections of a page; "" stands for an empty one."""
+    sections = _list_own_sections(record)
     outcomes = [_format_outcome(entry) for entry in record.get("outcomes", ())]
     sections.append(_render_list("What came of it", outcomes))
     sections += _iter_relations(book, record, root)
     chain = [book.rows[name] for name in record.get("chain", ()) if name in book.rows]
     chain_rows = [_format_row(book, row, root) for row in chain]
     sections.append(_render_list("How it was decided, oldest first", chain_rows))
-    governed_paths = record.get("governed", ())
-    places = [f"<code>{escape(place['path'])}</code>" for place in governed_paths]
-    sections.append(_render_list("Governs", places))
+    paths = [governed["path"] for governed in record.get("governed", ())]
+    path_items = [f"<code>{escape(path)}</code>" for path in paths]
+    sections.append(_render_list("Governs", path_items))
     commits = [_format_commit(commit) for commit in record.get("commits", ())]
     sections.append(_render_list("Commits", commits))
+    return sections
+
+
+def _list_own_sections(record: Answer) -> list[str]:
+    """List the sections for what a record itself states: facts, texts and lists."""
+    facts = [_format_fact(name, record[name]) for name in _FACTS if name in record]
+    sections = [f"<dl>{''.join(facts)}</dl>"]
+    for name, title in _TEXTS.items():
+        sections.append(_render_text(record, name, title))
+    for name, title in _LISTS.items():
+        texts = [escape(text) for text in record.get(name, ())]
+        sections.append(_render_list(title, texts))
     return sections
 
 
@@ -281,13 +282,14 @@ def _format_commit(commit: Answer) -> str:
 
 def _iter_relations(book: Book, record: Answer, root: str) -> Iterator[str]:
     """Yield a list for each kind of relation to other records."""
-    for relation_list in _RELATION_LISTS:
-        items: list[str] = []
-        for edge in record.get("related", ()):
-            if edge["kind"] == relation_list.kind and edge["in"] == relation_list.is_inward:
-                link = book.format_link(edge["id"], root)
-                items.append(f"{link} {escape(edge['reason'])}")
-        yield _render_list(relation_list.title, items)
+    items: dict[str, list[str]] = {title: [] for title in _RELATION_TITLES.values()}
+    for edge in record.get("related", ()):
+        title = _RELATION_TITLES.get((edge["kind"], edge["in"]))
+        if title:
+            link = book.format_link(edge["id"], root)
+            items[title].append(f"{link} {escape(edge['reason'])}")
+    for title, links in items.items():
+        yield _render_list(title, links)
 
 
 def _render_list(title: str, items: Sequence[str]) -> str:

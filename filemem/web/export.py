@@ -63,30 +63,17 @@ def write_site(memory: Memory, folder: Path, base: str = "") -> int:
     if base:
         base = base.rstrip("/") + "/"
     pages = dict(_iter_files(memory, base))
-    files = {MANIFEST: _build_manifest(pages)}
-    files.update(pages)
-    _delete_old_files(folder, files)
+    manifest = ["The files that filemem site wrote here:", MANIFEST, *pages, ""]
+    files = {MANIFEST: "\n".join(manifest).encode()} | pages
+    for name in _list_old_files(folder, files):
+        is_page = name.startswith(("d/", "viewer/"))
+        if is_page and name not in files and (folder / name).is_file():
+            (folder / name).unlink()
     for name, data in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-    record_pages = [name for name in files if name.endswith("/index.html")]
-    return len(record_pages)
-
-
-def _build_manifest(names: Iterable[str]) -> bytes:
-    lines = ["The files that filemem site wrote here:", MANIFEST]
-    lines += names
-    return "".join([f"{line}\n" for line in lines]).encode()
-
-
-def _delete_old_files(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Delete the pages of an earlier site that are not written again. Raises BadInput."""
-    for name in _list_old_files(folder, files):
-        path = folder / name
-        is_page = name.startswith(("d/", "viewer/"))
-        if is_page and name not in files and path.is_file():
-            path.unlink()
+    return len([name for name in files if name.endswith("/index.html")])
 
 
 def _list_old_files(folder: Path, files: Mapping[str, bytes]) -> set[str]:
@@ -165,15 +152,16 @@ def _iter_record_files(
 
 def _build_facts(head: Answer, rows: list[Answer]) -> Answer:
     """Build the data of the main page: all rows, and facts on the whole memory."""
-    facts = dict(head)
-    facts["branches"] = [head["branch"]]
-    facts["version"] = head["head"][:12]
-    facts["now"] = max([row.get("created", 0) for row in rows], default=0)
-    facts["can_write"] = False
-    facts["degraded"] = ""
-    facts["static"] = True
-    facts["records"] = rows
-    return facts
+    dates = [row.get("created", 0) for row in rows]
+    return head | {
+        "branches": [head["branch"]],
+        "version": head["head"][:12],
+        "now": max(dates, default=0),
+        "can_write": False,
+        "degraded": "",
+        "static": True,
+        "records": rows,
+    }
 
 
 def _iter_crawler_files(
@@ -207,7 +195,7 @@ def _fill_template(
 
 
 def _escape_xml(values: Answer) -> dict[str, str]:
-    """Return the texts among some values, escaped for XML; characters that it forbids are left out."""
+    """Return the texts among some values, escaped for XML and without forbidden characters."""
     escaped: dict[str, str] = {}
     for name, value in values.items():
         if isinstance(value, str):

@@ -50,7 +50,8 @@ def answer_graph(memory: Memory, arguments: Arguments) -> Answer:
     hits = list_decisions(memory)
     topic = arguments.get("topic")
     if topic:
-        hits = _filter_topic(hits, topic)
+        topic_key = build_topic_key(topic)
+        hits = [hit for hit in hits if build_topic_key(hit.record.topic) == topic_key]
         ids = {hit.id for hit in hits}
         edges = [edge for edge in edges if edge["from"] in ids or edge["to"] in ids]
     similar_edges: list[Answer] = []
@@ -68,14 +69,9 @@ def answer_graph(memory: Memory, arguments: Arguments) -> Answer:
             "similarity_edges": len(similar_edges),
         },
     }
-    answer.update(present.build_degraded_note(memory))
+    answer |= present.build_degraded_note(memory)
     answer["latency"] = round((time.perf_counter() - began) * 1000)
     return answer
-
-
-def _filter_topic(hits: Iterable[Hit], topic: str) -> list[Hit]:
-    topic_key = build_topic_key(topic)
-    return [hit for hit in hits if build_topic_key(hit.record.topic) == topic_key]
 
 
 @restrict_to_caller
@@ -89,13 +85,12 @@ def answer_similar(memory: Memory, arguments: Arguments) -> Answer:
     nearest = list_nearest(memory, hit, MAX_SIMILAR, SIMILAR_THRESHOLD)
     similarities = {node.id: likeness for node, likeness in nearest}
     similar_hits = memory.get(*similarities) if similarities else ()
-    answer: Answer = {
+    answer = {
         "id": hit.id,
         "similar": [_build_similar(other, similarities[other.id]) for other in similar_hits],
         "count": len(similarities),
     }
-    answer.update(present.build_degraded_note(memory))
-    return answer
+    return answer | present.build_degraded_note(memory)
 
 
 def _build_similar(hit: Hit, similarity: float) -> Answer:

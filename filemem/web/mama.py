@@ -45,10 +45,10 @@ def load_latest_checkpoint(memory: Memory, _: Arguments) -> Answer:
     if latest is None:
         raise RouteFailure(404, "NO_CHECKPOINT", "No checkpoint found")
     hit, note = latest
-    answer: Answer = {"success": True, "checkpoint": build_checkpoint(hit, MILLISECONDS)}
-    answer.update(present.strip_empty({"note": note}))
-    answer.update(present.build_degraded_note(memory))
-    return answer
+    answer = {"success": True, "checkpoint": build_checkpoint(hit, MILLISECONDS)}
+    if note:
+        answer["note"] = note
+    return answer | present.build_degraded_note(memory)
 
 
 @restrict_to_caller
@@ -58,16 +58,14 @@ def search_decisions(memory: Memory, arguments: Arguments) -> Answer:
     limit = min(arguments.get("limit", LIMIT), MAX_LIMIT)
     results = memory.search(query, limit=limit, type=DECISION)
     rows = build_results(results.hits, MILLISECONDS, query)
-    answer: Answer = {"query": query, "results": rows, "count": len(rows)}
-    answer.update(present.build_notes(results))
-    return answer
+    answer = {"query": query, "results": rows, "count": len(rows)}
+    return answer | present.build_notes(results)
 
 
 def save_decision(memory: Memory, arguments: Arguments) -> Answer:
     """Save a decision; it supersedes the current one on its topic."""
-    values: dict[str, Any] = {"confidence": CONFIDENCE}
-    values.update(_pick_arguments(arguments, "topic", "decision", "reasoning", "confidence"))
-    saved, note = decide(memory, values)
+    values = _pick_arguments(arguments, "topic", "decision", "reasoning", "confidence")
+    saved, note = decide(memory, {"confidence": CONFIDENCE} | values)
     message = f"Decision saved successfully{note}{format_write_notes(saved)}"
     return {"success": True, "id": saved.id, "message": message}
 
@@ -78,7 +76,7 @@ def update_outcome(memory: Memory, arguments: Arguments) -> Answer:
     outcome = fields.validate_outcome("outcome", arguments["outcome"])
     reason = arguments.get("reason") or None
     saved = memory.update(arguments["id"], outcome=outcome, reason=reason)
-    answer: Answer = {"success": True, "id": saved.id, "outcome": outcome.upper()}
+    answer = {"success": True, "id": saved.id, "outcome": outcome.upper()}
     message = format_write_notes(saved).removeprefix("; ")
     if message:
         answer["message"] = message
@@ -99,13 +97,12 @@ def export_decisions(memory: Memory, arguments: Arguments) -> Result:
         text = render_document("Decisions", records, now)
         return _build_download(text, "decisions.md", "text/markdown")
     decisions = [build_result(hit, MILLISECONDS) for hit in hits]
-    answer: Answer = {
+    answer = {
         "decisions": decisions,
         "count": len(decisions),
         "exported_at": format_time(now),
     }
-    answer.update(present.build_degraded_note(memory))
-    return answer
+    return answer | present.build_degraded_note(memory)
 
 
 def _build_table_row(hit: Hit) -> Answer:

@@ -93,16 +93,13 @@ class Route(NamedTuple):
 
 def format_mama_failure(failure: RouteFailure) -> Answer:
     """Format a failure as MAMA's routes do."""
-    answer: Answer = {"error": True, "code": failure.code, "message": failure.message}
-    answer.update(_build_details(failure))
-    return answer
+    answer = {"error": True, "code": failure.code, "message": failure.message}
+    return answer | _build_details(failure)
 
 
 def format_plain_failure(failure: RouteFailure) -> Answer:
     """Format a failure as mem-claude's routes and MCP do."""
-    answer: Answer = {"error": failure.message}
-    answer.update(_build_details(failure))
-    return answer
+    return {"error": failure.message} | _build_details(failure)
 
 
 def _build_details(failure: RouteFailure) -> Answer:

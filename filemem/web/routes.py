@@ -117,15 +117,13 @@ async def answer_logs(context: Context, arguments: Arguments) -> Answer:
 def answer_observation(memory: Any, arguments: Arguments) -> Answer:
     """Return one of mem-claude's observations. Raises RouteFailure if there is none."""
     number = arguments["id"]
-    parameters = dict(arguments)
-    parameters["ids"] = [number]
+    parameters = dict(arguments, ids=[number])
     observations = mem_claude.get_observations(memory, parameters)["observations"]
     if not observations:
         message = f"Observation #{number} not found"
         raise RouteFailure(404, "NOT_FOUND", message, hint="GET /api/search shows ids")
-    answer: Answer = dict(observations[0])
-    answer.update(present.build_degraded_note(memory))
-    return answer
+    answer: Answer = observations[0]
+    return answer | present.build_degraded_note(memory)
 
 
 def answer_observations(memory: Any, arguments: Arguments) -> Reply:

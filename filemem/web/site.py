@@ -163,19 +163,12 @@ def _build_endpoint(
             failure = FilememError("internal error, logged", hint)
             return _answer_failure(served_route, values, failure)
         reply = result if isinstance(result, Reply) else Reply(add_note(result, note))
-        if _is_cached(request, reply):
+        tag = reply.headers.get("ETag")
+        if tag and tag in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=_build_headers(reply))
         return _build_response(reply)
 
     return answer_request
-
-
-def _is_cached(request: Request, reply: Reply) -> bool:
-    """Return whether the client has this answer already."""
-    tag = reply.headers.get("ETag")
-    if not tag:
-        return False
-    return tag in request.headers.get("if-none-match", "")
 
 
 async def _read_arguments(route: Route, request: Request) -> dict[str, object]:
@@ -233,9 +226,7 @@ def _has_text(value: object) -> bool:
 
 
 def _build_headers(reply: Reply) -> dict[str, str]:
-    headers = dict(_COMMON_HEADERS)
-    headers.update(reply.headers)
-    return headers
+    return _COMMON_HEADERS | dict(reply.headers)
 
 
 def _build_response(reply: Reply) -> Response:

@@ -155,7 +155,7 @@ def build_overview(memory: Memory) -> tuple[Answer, list[Answer]]:
 def build_row(row: Row) -> Answer:
     """Build the row of a record for the page; empty values are left out."""
     node = row.node
-    values: Answer = {
+    values = {
         "id": node.id,
         "type": node.type,
         "title": node.title,
@@ -176,7 +176,7 @@ def build_row(row: Row) -> Answer:
         "status": node.status if node.type == DECISION else "",
         "who": row.author or node.agent,
     }
-    return {name: value for name, value in values.items() if value}
+    return _drop_empty(values)
 
 
 def find_area(path: str, tags: Sequence[str]) -> str:
@@ -205,23 +205,27 @@ def build_record(memory: Memory, detail: Detail, nearest: Iterable[RatedNode]) -
     hit = detail.hit
     is_edited = detail.blob_id != detail.committed_blob_id and memory.is_edited(hit)
     notes = answers.build_hit(hit, is_full=True, is_edited=is_edited)
+    chain = [node.id for node in detail.chain]
     values: Answer = {
         "version": detail.blob_id,
         "note": notes.get("note"),
         "evidence": notes.get("evidence"),
     }
-    values.update(_build_fields(hit.record))
-    values.update(_render_texts(hit.record))
-    values["outcomes"] = [outcome._asdict() for outcome in hit.record.outcomes]
-    if len(detail.chain) > 1:
-        values["chain"] = [node.id for node in detail.chain]
-    values["related"] = [_build_relation(relation) for relation in detail.relations]
-    values["similar"] = _build_similar(nearest)
-    values["governed"] = [path._asdict() for path in detail.governed_paths]
-    values["commits"] = [_build_commit(commit) for commit in detail.commits]
-    answer = build_row(detail.row)
-    answer.update({name: value for name, value in values.items() if value})
-    return answer
+    values |= _build_fields(hit.record)
+    values |= _render_texts(hit.record)
+    values |= {
+        "outcomes": [outcome._asdict() for outcome in hit.record.outcomes],
+        "chain": chain if len(chain) > 1 else [],
+        "related": [_build_relation(relation) for relation in detail.relations],
+        "similar": _build_similar(nearest),
+        "governed": [path._asdict() for path in detail.governed_paths],
+        "commits": [_build_commit(commit) for commit in detail.commits],
+    }
+    return build_row(detail.row) | _drop_empty(values)
+
+
+def _drop_empty(values: Answer) -> Answer:
+    return {name: value for name, value in values.items() if value}
 
 
 def _build_relation(relation: Relation) -> Answer:
@@ -277,19 +281,15 @@ def _render_texts(record: Record) -> dict[str, str]:
 
 def answer_search(memory: Memory, arguments: Arguments) -> Answer:
     """Find records by words and meaning, best first."""
-    options: dict[str, Any] = {"limit": MAX_HITS, "detail": False}
-    if "limit" in arguments:
-        options["limit"] = min(arguments["limit"], MAX_HITS)
-    if arguments.get("type"):
-        options["type"] = arguments["type"]
-    results = memory.seen_by(EVERYBODY).search(arguments["q"], **options)
+    limit = min(arguments.get("limit", MAX_HITS), MAX_HITS)
+    filters = {"type": arguments["type"]} if arguments.get("type") else {}
+    public_memory = memory.seen_by(EVERYBODY)
+    results = public_memory.search(arguments["q"], limit=limit, detail=False, **filters)
     hits: list[Answer] = []
     for hit in results.hits:
         snippet = _mark_snippet(hit.snippet)
         hits.append({"id": hit.id, "score": round(hit.score, 3), "snippet": snippet})
-    answer: Answer = {"hits": hits}
-    answer.update(present.build_notes(results))
-    return answer
+    return {"hits": hits} | present.build_notes(results)
 
 
 def _mark_snippet(snippet: Snippet) -> str:
@@ -336,11 +336,8 @@ def _list_subjects(effects: Iterable[Answer], kinds: Iterable[str]) -> list[str]
 
 def answer_brief(memory: Memory, arguments: Arguments) -> Answer:
     """Show what a session on this branch, or on some files, is told at its start."""
-    paths: list[str] = []
-    for part in arguments.get("paths", "").split(","):
-        path = part.strip()
-        if path:
-            paths.append(path)
+    parts = arguments.get("paths", "").split(",")
+    paths = [part.strip() for part in parts if part.strip()]
     text = memory.brief(paths=paths).text
     return {"text": text, "tokens": math.ceil(len(text) / TOKEN_CHARACTERS)}
 
@@ -352,28 +349,26 @@ def answer_nearby(memory: Memory, arguments: Arguments) -> Answer:
     words = re.sub(r"[^\w]+", " ", text).strip()  # without operators, which would restrict
     public_memory = memory.seen_by(EVERYBODY)
     rows: dict[str, Answer] = {}
-    topic_ids: set[str] = set()
     if topic:
         for hit in public_memory.search("", topic=topic, **_NEARBY_OPTIONS).hits:
             rows[hit.id] = _build_nearby(hit, same_topic=True)
-            topic_ids.add(hit.id)
     if words:
         for hit in public_memory.search(words, **_NEARBY_OPTIONS).hits:
-            rows[hit.id] = _build_nearby(hit, same_topic=hit.id in topic_ids)
+            is_on_topic = hit.id in rows
+            rows[hit.id] = _build_nearby(hit, same_topic=is_on_topic)
     return {"near": sorted(rows.values(), key=_rank_nearby)}
 
 
 def _build_nearby(hit: Hit, *, same_topic: bool) -> Answer:
-    row: Answer = {
+    row = {
         "id": hit.id,
         "topic": hit.record.topic,
         "title": hit.title,
         "outcome": hit.record.outcome,
         "score": round(hit.score, 4),
     }
-    row.update(present.strip_empty({"ruled_out": hit.already_rejected}))
-    row["same_topic"] = same_topic
-    return row
+    row |= present.strip_empty({"ruled_out": hit.already_rejected})
+    return row | {"same_topic": same_topic}
 
 
 def _rank_nearby(row: Answer) -> tuple[bool, float]:
