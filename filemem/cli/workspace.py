@@ -104,9 +104,16 @@ def join_workspace(
 
 
 def is_registered(project: Project) -> bool:
-    """Whether the repository at hand is registered; any work tree of it counts."""
-    common_folders: list[Path] = []
-    for folder in (project.working_folder, *config.read_workspace()):
-        with suppress(FilememError):
-            common_folders.append(find_repository(folder).common_dir)
-    return bool(common_folders) and common_folders[0] in common_folders[1:]
+    """Return whether the repository of a project is registered, by any of its work trees."""
+    registered = config.read_workspace()
+    common_folder = _find_common_folder(project.working_folder)
+    if common_folder is None:
+        return False
+    return any(_find_common_folder(work_tree) == common_folder for work_tree in registered)
+
+
+def _find_common_folder(folder: Path) -> Path | None:
+    """Return the Git folder that all work trees of a repository share; None outside one."""
+    with suppress(FilememError):
+        return find_repository(folder).common_dir
+    return None
