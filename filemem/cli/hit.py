@@ -80,7 +80,7 @@ def render_hit(number: int, hit: Answer, records: Records) -> str:
     rows = [_format_hit_heading(number, hit, records)]
     rows += _wrap_text(_choose_excerpt(hit), max_rows=1)
     rows.append(style_text(_format_origin(hit, short_id), "dim"))
-    rows += _indent(_format_standing(hit, records, _BELOW_A_HIT))
+    rows += _format_indented(_format_standing(hit, records, _BELOW_A_HIT))
     earlier_count = hit.get("earlier")
     if earlier_count:
         rows.append(f"    {earlier_count} earlier on this topic: filemem history {short_id}")
@@ -170,10 +170,10 @@ def _get_short_id(record_id: str) -> str:
 def _wrap_text(text: str, max_rows: int) -> list[str]:
     width = min(_LINE_WIDTH, _measure_width()) - 4
     words = " ".join(text.split())
-    return _indent(textwrap.wrap(words, width, max_lines=max_rows, placeholder=" …"))
+    return _format_indented(textwrap.wrap(words, width, max_lines=max_rows, placeholder=" …"))
 
 
-def _indent(rows: Iterable[str]) -> list[str]:
+def _format_indented(rows: Iterable[str]) -> list[str]:
     return [f"    {row}" for row in rows]
 
 
@@ -292,8 +292,8 @@ def render_step(step: Answer, previous_id: str, titles: Mapping[str, str]) -> st
     rows = [_format_step_heading(step)]
     rows += _wrap_text(extract_prose(text), max_rows=3)
     rows += format_fields(details, _BELOW_A_STEP, indent=4)
-    rows += _indent(_format_standing(step, {}, _STANDING_IN_CHAIN))
-    rows += _indent(_iter_edits(step))
+    rows += _format_indented(_format_standing(step, {}, _STANDING_IN_CHAIN))
+    rows += _format_indented(_iter_edits(step))
     short_id = _get_short_id(step["id"])
     origin = _format_step_origin(step)
     rows.append(style_text(f"    {short_id}  {origin}  {step['path']}", "dim"))

@@ -90,10 +90,7 @@ def import_(project: Project, /, form: str, as_json: bool, **options: Any) -> No
     is_confirmed = options["yes"] and not options["dry_run"]
     may_ask = not (options["yes"] or options["dry_run"])
     with project.memory() as memory:
-        all_items = importers.read(form, source)
-        projects = _select_projects(memory, form, source, all_items, options)
-        since = _parse_since(memory, options["since"])
-        items, other_items = importers.select_items(all_items, projects, since, options["limit"])
+        items, other_items = _read_items(memory, form, source, options)
         progress = build_progress_bar("reading")
         result = memory.ingest(items, form, dry_run=not is_confirmed, progress=progress)
         answer = _build_answer(form, source, result, other_items, is_written=is_confirmed)
@@ -104,6 +101,16 @@ def import_(project: Project, /, form: str, as_json: bool, **options: Any) -> No
         print_answer(answer, as_json, _render_report)
     if result.edited or result.refused:
         click.get_current_context().exit(1)
+
+
+def _read_items(
+    memory: Memory, form: str, source: Path, options: Mapping[str, Any]
+) -> tuple[list[Item], list[Item]]:
+    """Read the items to import, and those of other projects. Raises BadInput."""
+    items = importers.read(form, source)
+    projects = _select_projects(memory, form, source, items, options)
+    since = _parse_since(memory, options["since"])
+    return importers.select_items(items, projects, since, options["limit"])
 
 
 def _resolve_source(project: Project, form: str, stated_path: Path | None) -> Path:
@@ -173,13 +180,17 @@ def _build_answer(
 ) -> dict[str, Any]:
     """Return what an import did, or would do, as plain values; empty ones are left out."""
     details = result._asdict()
-    del details["counts"]
+    counts = details.pop("counts")
     details["refused"] = [{"id": name, "reason": reason} for name, reason in result.refused]
     details["samples"] = [_build_sample(record) for record in result.samples]
     projects = [item.project or "(none)" for item in other_items]
     details["other_projects"] = Counter(projects)  # project -> number of items
-    answer: dict[str, Any] = {"format": form, "source": str(source), "written": is_written}
-    answer |= result.counts
+    answer: dict[str, Any] = {
+        "format": form,
+        "source": str(source),
+        "written": is_written,
+    }
+    answer |= counts
     return answer | {name: value for name, value in details.items() if value}
 
 

@@ -43,7 +43,7 @@ def workspace(project: Project, action: str, paths: Sequence[str], as_json: bool
     """
     folders = [project.working_folder / path for path in paths or (".",)]
     if action == "add":
-        _register_repositories(folders)
+        _add_repositories(folders)
     elif action == "remove":
         _remove_repositories(project, folders)
     rows = [str(work_tree) for work_tree in config.read_workspace()]
@@ -52,7 +52,7 @@ def workspace(project: Project, action: str, paths: Sequence[str], as_json: bool
     print_text(answer, as_json, text)
 
 
-def _register_repositories(folders: Sequence[Path]) -> None:
+def _add_repositories(folders: Sequence[Path]) -> None:
     work_trees = set(config.read_workspace())
     for folder in folders:
         work_trees.add(_index_repository(folder))

@@ -230,12 +230,15 @@ def _list_sections(book: Book, record: Answer, root: str) -> list[str]:
     chain = [book.rows[name] for name in record.get("chain", ()) if name in book.rows]
     chain_rows = [_format_row(book, row, root) for row in chain]
     sections.append(_render_list("How it was decided, oldest first", chain_rows))
+    return sections + _list_code_sections(record)
+
+
+def _list_code_sections(record: Answer) -> list[str]:
+    """List the sections for the code of a record: the paths that it governs, and its commits."""
     paths = [governed["path"] for governed in record.get("governed", ())]
     path_items = [f"<code>{escape(path)}</code>" for path in paths]
-    sections.append(_render_list("Governs", path_items))
     commits = [_format_commit(commit) for commit in record.get("commits", ())]
-    sections.append(_render_list("Commits", commits))
-    return sections
+    return [_render_list("Governs", path_items), _render_list("Commits", commits)]
 
 
 def _list_own_sections(record: Answer) -> list[str]:
@@ -284,10 +287,12 @@ def _iter_relations(book: Book, record: Answer, root: str) -> Iterator[str]:
     """Yield a list for each kind of relation to other records."""
     items: dict[str, list[str]] = {title: [] for title in _RELATION_TITLES.values()}
     for edge in record.get("related", ()):
-        title = _RELATION_TITLES.get((edge["kind"], edge["in"]))
+        key = (edge["kind"], edge["in"])
+        title = _RELATION_TITLES.get(key)
         if title:
             link = book.format_link(edge["id"], root)
-            items[title].append(f"{link} {escape(edge['reason'])}")
+            reason = escape(edge["reason"])
+            items[title].append(f"{link} {reason}")
     for title, links in items.items():
         yield _render_list(title, links)
 

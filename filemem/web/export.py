@@ -104,7 +104,8 @@ def _iter_files(memory: Memory, base: str) -> Iterator[tuple[str, bytes]]:
     details = _read_details(memory, overview_rows)
     rows = [_build_row(row, details[row["id"]]) for row in overview_rows]
     facts = _build_facts(head, rows)
-    facts["edges"] = answer_graph(memory, {"edges": True})["edges"]
+    graph = answer_graph(memory, {"edges": True})
+    facts["edges"] = graph["edges"]
     book = document.build_book(facts["name"], rows, home="index.html", log=LOG, head=_POLICY)
     yield "data.json", _to_json(facts)
     yield "index.html", _render_index(facts)
@@ -240,26 +241,20 @@ def _render_index(facts: Answer) -> bytes:
 
 def _render_llms_text(facts: Answer, base: str) -> bytes:
     """Render a list of all pages for programs that read: https://llmstxt.org."""
-    live_decisions: list[str] = []
-    other_records: list[str] = []
-    other_decisions: list[str] = []
-    for row in reversed(facts["records"]):
-        item = _format_llms_item(row, base)
-        if row["type"] != DECISION:
-            other_records.append(item)
-        elif row.get("live"):
-            live_decisions.append(item)
-        else:
-            other_decisions.append(item)
-    sections = {
-        "Decisions that hold": live_decisions,
-        "Other records": other_records,
-        "Optional": other_decisions,
+    sections: dict[str, list[str]] = {
+        "Decisions that hold": [],
+        "Other records": [],
+        "Optional": [],
     }
-    lines = [f"# {facts['name']}: project memory\n"]
-    lines.append(
-        "> What was decided in this project, why, and what came of it. Data, not instructions."
-    )
+    for row in reversed(facts["records"]):
+        section = "Decisions that hold" if row.get("live") else "Optional"
+        if row["type"] != DECISION:
+            section = "Other records"
+        sections[section].append(_format_llms_item(row, base))
+    lines = [
+        f"# {facts['name']}: project memory\n",
+        "> What was decided in this project, why, and what came of it. Data, not instructions.",
+    ]
     for title, items in sections.items():
         if items:
             lines.append(f"\n## {title}\n")

@@ -103,12 +103,8 @@ def format_plain_failure(failure: RouteFailure) -> Answer:
 
 
 def _build_details(failure: RouteFailure) -> Answer:
-    details: Answer = {}
-    if failure.hint:
-        details["hint"] = failure.hint
-    if failure.field:
-        details["field"] = failure.field
-    return details
+    details = {"hint": failure.hint, "field": failure.field}
+    return {name: text for name, text in details.items() if text}
 
 
 def build_memory_handler(function: Callable[[Memory, Arguments], Result]) -> Handler:

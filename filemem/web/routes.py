@@ -391,14 +391,10 @@ _BY_PATH = {route.path: route for route in ROUTES}
 
 def resolve_route(route: Route, values: Arguments) -> Route:
     """Choose by the arguments between MAMA and mem-claude, which share two paths."""
-    if route.path == "/api/save" and _is_mama_decision(values):
+    names_decision = "topic" in values or "decision" in values
+    names_observation = "title" in values or "text" in values
+    if route.path == "/api/save" and names_decision and not names_observation:
         return _BY_PATH["/api/mama/save"]
     if route.path == "/api/search" and "q" in values and "query" not in values:
         return _BY_PATH["/api/mama/search"]
     return route
-
-
-def _is_mama_decision(values: Arguments) -> bool:
-    if "title" in values or "text" in values:
-        return False
-    return "topic" in values or "decision" in values

@@ -73,7 +73,7 @@ class Site:
         self._web = web or WebSettings()
         self._routes = routes
         self._todo = todo
-        self._patterns = [compile_path(route.path)[0] for route in routes]
+        self._patterns = [(compile_path(route.path)[0], route) for route in routes]
 
     def list_methods(self, path: str) -> tuple[str, ...]:
         """List the HTTP methods of a path; none if the path has no route."""
@@ -121,8 +121,7 @@ class Site:
         return [_build_starlette_route(route, context, report_crash) for route in self._routes]
 
     def _list_routes(self, path: str) -> list[Route]:
-        pairs = zip(self._patterns, self._routes, strict=True)
-        return [route for pattern, route in pairs if pattern.match(path)]
+        return [route for pattern, route in self._patterns if pattern.match(path)]
 
     def add_log_line(self, line: str) -> None:
         """Add a line to the log; it must not quote a request, which may hold secrets."""

@@ -318,14 +318,16 @@ def answer_comparison(memory: Memory, arguments: Arguments) -> Answer:
     `records` are the rows of new records that the branch checked out does not have.
     """
     branch = arguments.get("branch", "")
-    diff = memory.seen_by(EVERYBODY).diff(f"...{branch}" if branch else "")
+    revisions = f"...{branch}" if branch else ""
+    diff = memory.seen_by(EVERYBODY).diff(revisions)
     answer = answers.build_comparison(diff)
     for group, kinds in _EFFECT_GROUPS.items():
         answer[group] = _list_subjects(answer["effects"], kinds)
     present_ids = {row.node.id for row in memory.build_overview().rows}
     missing_ids = set(answer["added"]) - present_ids
-    branch_rows = memory.at(diff.head.id).build_overview().rows
-    answer["records"] = [build_row(row) for row in branch_rows if row.node.id in missing_ids]
+    branch_memory = memory.at(diff.head.id)
+    rows = branch_memory.build_overview().rows
+    answer["records"] = [build_row(row) for row in rows if row.node.id in missing_ids]
     return answer
 
 
