@@ -142,7 +142,8 @@ def history(
     """
     tool = "topics" if topic is None else "history"
     renderer = render_oneline if oneline else None
-    call.run_tool(tool, project, as_json, {"topic": topic, "at": at}, renderer)
+    arguments = {"topic": topic, "at": at}
+    call.run_tool(tool, project, as_json, arguments, renderer)
 
 
 @tool_command(click.argument("word", default=""), _topic_limit_option, as_of_option, oneline_option)

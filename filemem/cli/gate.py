@@ -209,8 +209,10 @@ def check(
     answer = _lint_files(ctx.obj, request["paths"]) if lint else _check_memory(ctx.obj, request)
     problems = answer["problems"]
     if as_json or problems:
-        print_answer(answer, as_json, _choose_renderer(form, verbose=verbose))
-    verdict = _format_verdict(answer, "file" if request["code"] else "record")
+        renderer = _choose_renderer(form, verbose=verbose)
+        print_answer(answer, as_json, renderer)
+    noun = "file" if request["code"] else "record"
+    verdict = _format_verdict(answer, noun)
     is_for_programs = as_json or form != "text"
     click.echo(verdict, err=is_for_programs or bool(problems))
     for problem in problems:

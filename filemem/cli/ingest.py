@@ -181,7 +181,8 @@ def _build_answer(
     """Return what an import did, or would do, as plain values; empty ones are left out."""
     details = result._asdict()
     counts = details.pop("counts")
-    details["refused"] = [{"id": name, "reason": reason} for name, reason in result.refused]
+    refused = result.refused
+    details["refused"] = [{"id": name, "reason": reason} for name, reason in refused]
     details["samples"] = [_build_sample(record) for record in result.samples]
     projects = [item.project or "(none)" for item in other_items]
     details["other_projects"] = Counter(projects)  # project -> number of items
@@ -191,7 +192,8 @@ def _build_answer(
         "written": is_written,
     }
     answer |= counts
-    return answer | {name: value for name, value in details.items() if value}
+    answer |= {name: value for name, value in details.items() if value}
+    return answer
 
 
 def _build_sample(record: Record) -> dict[str, str]:

@@ -82,8 +82,8 @@ def _describe_work_tree(store: Store) -> str:
 
 def _has_other_work_tree(store: Store) -> bool:
     """Return whether there is a work tree besides those of the code and of the memory."""
-    own_work_trees = (store.code.work_tree, store.repo.work_tree)
-    other_work_trees = [tree for tree in store.code.list_work_trees() if tree not in own_work_trees]
+    own_work_trees = {store.code.work_tree, store.repo.work_tree}
+    other_work_trees = set(store.code.list_work_trees()) - own_work_trees
     return any(tree.is_dir() for tree in other_work_trees)
 
 

@@ -109,13 +109,15 @@ def _iter_facts(answer: Answer) -> Iterator[str]:
     yield f"{store}: {', '.join(counts)}"
     if record_counts["decision"]:
         live_count = answer["holding"]
+        decisions = format_count(live_count, "decision")
         verb = "holds" if live_count == 1 else "hold"
-        yield f"{format_count(live_count, 'decision')} {verb}"
+        yield f"{decisions} {verb}"
     checkpoint = answer.get("checkpoint")
     if checkpoint:
         day = checkpoint["created"][:10]
         yield f"last checkpoint: {day}  {checkpoint['title']}"
-    for page in answer.get("pages", ()):
+    pages = answer.get("pages", ())
+    for page in pages:
         yield f"page: {page}"
     owners = answer.get("owners")
     if owners:

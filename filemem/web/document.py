@@ -138,7 +138,13 @@ def format_day(record: Answer) -> str:
 def _format_row(book: Book, row: Answer, root: str) -> str:
     """Format a line of a list of records: a link, then day, state, outcome, author and topic."""
     outcome = row.get("outcome", "").removeprefix("pending")
-    facts = [format_day(row), _get_state(row), outcome, row.get("who"), row.get("topic")]
+    facts = [
+        format_day(row),
+        _get_state(row),
+        outcome,
+        row.get("who"),
+        row.get("topic"),
+    ]
     fact_text = " · ".join([fact for fact in facts if fact])
     link = book.format_link(row["id"], root)
     return f"{link} <small>{escape(fact_text)}</small>"
@@ -224,10 +230,12 @@ def _format_author_and_day(record: Answer) -> str:
 def _list_sections(book: Book, record: Answer, root: str) -> list[str]:
     """List the sections of a page; "" stands for an empty one."""
     sections = _list_own_sections(record)
-    outcomes = [_format_outcome(entry) for entry in record.get("outcomes", ())]
+    outcome_log = record.get("outcomes", ())
+    outcomes = [_format_outcome(entry) for entry in outcome_log]
     sections.append(_render_list("What came of it", outcomes))
     sections += _iter_relations(book, record, root)
-    chain = [book.rows[name] for name in record.get("chain", ()) if name in book.rows]
+    chain_ids = record.get("chain", ())
+    chain = [book.rows[name] for name in chain_ids if name in book.rows]
     chain_rows = [_format_row(book, row, root) for row in chain]
     sections.append(_render_list("How it was decided, oldest first", chain_rows))
     return sections + _list_code_sections(record)
@@ -235,10 +243,14 @@ def _list_sections(book: Book, record: Answer, root: str) -> list[str]:
 
 def _list_code_sections(record: Answer) -> list[str]:
     """List the sections for the code of a record: the paths that it governs, and its commits."""
-    paths = [governed["path"] for governed in record.get("governed", ())]
-    path_items = [f"<code>{escape(path)}</code>" for path in paths]
+    governed_paths = record.get("governed", ())
+    paths = [escape(governed["path"]) for governed in governed_paths]
+    path_items = [f"<code>{path}</code>" for path in paths]
     commits = [_format_commit(commit) for commit in record.get("commits", ())]
-    return [_render_list("Governs", path_items), _render_list("Commits", commits)]
+    return [
+        _render_list("Governs", path_items),
+        _render_list("Commits", commits),
+    ]
 
 
 def _list_own_sections(record: Answer) -> list[str]:

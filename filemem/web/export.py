@@ -102,7 +102,10 @@ def _iter_files(memory: Memory, base: str) -> Iterator[tuple[str, bytes]]:
     """Yield the name and the bytes of every file but the manifest."""
     head, overview_rows = build_overview(memory)
     details = _read_details(memory, overview_rows)
-    rows = [_build_row(row, details[row["id"]]) for row in overview_rows]
+    rows: list[Answer] = []
+    for row in overview_rows:
+        detail = details[row["id"]]
+        rows.append(_build_row(row, detail))
     facts = _build_facts(head, rows)
     graph = answer_graph(memory, {"edges": True})
     facts["edges"] = graph["edges"]
@@ -143,7 +146,8 @@ def _iter_record_files(
     decisions = [hit for hit in hits if hit.record.type == DECISION]
     nearest = group_nearest(memory, decisions, MAX_SIMILAR, SIMILAR_THRESHOLD)
     for record_id, row in book.rows.items():
-        record = build_record(memory, details[record_id], nearest.get(record_id, ()))
+        similar = nearest.get(record_id, ())
+        record = build_record(memory, details[record_id], similar)
         public_record = _strip_addresses(record)
         page_name = row["page"]
         script_name = page_name.replace("index.html", "record.js")

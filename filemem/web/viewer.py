@@ -323,11 +323,12 @@ def answer_comparison(memory: Memory, arguments: Arguments) -> Answer:
     answer = answers.build_comparison(diff)
     for group, kinds in _EFFECT_GROUPS.items():
         answer[group] = _list_subjects(answer["effects"], kinds)
-    present_ids = {row.node.id for row in memory.build_overview().rows}
-    missing_ids = set(answer["added"]) - present_ids
+    own_rows = memory.build_overview().rows
+    own_ids = {row.node.id for row in own_rows}
+    missing_ids = set(answer["added"]) - own_ids
     branch_memory = memory.at(diff.head.id)
-    rows = branch_memory.build_overview().rows
-    answer["records"] = [build_row(row) for row in rows if row.node.id in missing_ids]
+    branch_rows = branch_memory.build_overview().rows
+    answer["records"] = [build_row(row) for row in branch_rows if row.node.id in missing_ids]
     return answer
 
 
