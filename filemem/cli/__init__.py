@@ -1,8 +1,8 @@
 """The command line: answers go to stdout, notes and errors to stderr.
 
-Every failure has its exit status. Every command that prints data has `--json`, which prints the
-object that MCP returns. Plain `search`, `status` and `topics` are parsed here, without click; every
-other command is click's, in the module that COMMANDS names.
+Every kind of failure has an exit status. Every command that prints data has `--json`, which prints
+the object that MCP returns. Plain `search`, `status` and `topics` are parsed here, without click;
+click parses all other commands, in the modules that COMMANDS names.
 """
 
 from __future__ import annotations
@@ -37,14 +37,15 @@ EXIT_CODES: Mapping[type[FilememError], int] = {
     BrokenStore: 7,
 }
 CRASH = 3
-_GC_THRESHOLD = 100_000  # made before the collector runs; after Python's 700 it runs over imports
-_COMPLETE = "_FILEMEM_COMPLETE"  # the shell asks click for completions
+_GC_THRESHOLD = 100_000  # objects; with Python's 700 the collector would run during imports
+_COMPLETE = "_FILEMEM_COMPLETE"  # set in the environment when the shell asks for completions
+_HELP_OPTIONS = frozenset(("-h", "--help"))
 _HELP_WORDS = ("-h", "--help", "help", "--version", "version")
 _WITHOUT_CLICK = ("search", "status", "topics")
 
 
 class _Option(NamedTuple):
-    """An option of a search: its field, and the form of its value if it takes one."""
+    """An option of a search: its field, and the pattern of its value if it takes one."""
 
     field: str
     pattern: str = ""
@@ -94,7 +95,7 @@ COMMANDS: Mapping[str, str] = {
     "export": "filemem.cli.export",
     "org": "filemem.cli.org",
 }
-"""Command -> the module that has it under its name (`import_` for `import`)."""
+"""Command -> its module, which defines it under its name (`import_` for `import`)."""
 
 HELP = """\
 Usage: filemem [-C DIR] [--store DIR] [--personal] COMMAND [ARGS]...
@@ -164,7 +165,7 @@ Other names: show for get, log for history, list for topics, delete for forget.
 def main() -> None:
     """Run the command line; map failures to exit codes by EXIT_CODES."""
     gc.set_threshold(_GC_THRESHOLD)
-    # Else Python looks for garbage in all imports before it ends: 8 % of a search.
+    # Otherwise Python collects garbage in all imports before it exits: 8 % of a search.
     atexit.register(gc.freeze)
     try:
         code = run_command(sys.argv[1:])
@@ -175,40 +176,58 @@ def main() -> None:
         _silence_output()
         code = BROKEN_PIPE
     except OSError as error:
-        _report_error(_probe_output(error) or to_broken_store(error), sys.argv)
+        failure = _probe_output(error) or to_broken_store(error)
+        _report_error(failure, sys.argv)
         code = _normalize_exit_code(EXIT_CODES[BrokenStore])
     except Exception:  # noqa: BLE001  a defect becomes a report
-        import traceback
-
-        path = write_crash_report(traceback.format_exc(), sys.argv)
-        message = "a defect in filemem, not in what you did; nothing more was written"
-        _report_error(FilememError(message, f"report: {path}"), sys.argv)
+        _report_crash()
         code = _normalize_exit_code(CRASH)
     sys.exit(code)
 
 
+def _report_crash() -> None:
+    """Write a report of the exception that is being handled, and name its file."""
+    import traceback
+
+    path = write_crash_report(traceback.format_exc(), sys.argv)
+    message = "a defect in filemem, not in what you did; nothing more was written"
+    _report_error(FilememError(message, f"report: {path}"), sys.argv)
+
+
 def _normalize_exit_code(code: int) -> int:
-    """An exit status, but 0 for a hook: an agent must not fail because filemem does."""
-    return 0 if sys.argv[1:2] == ["hook"] else code
+    """Return 0 for a hook, whatever happened: an agent must not fail because filemem does."""
+    if sys.argv[1:2] == ["hook"]:
+        return 0
+    return code
 
 
 def run_command(words: Sequence[str]) -> int:
-    """Do what the command line asks for, and report failures; return the exit status."""
+    """Run the command line, and report failures; return the exit status."""
     try:
         return _run(words)
     except FilememError as error:
         _report_error(error, words)
-        kinds = (*type(error).__mro__, BrokenStore)
-        return next(EXIT_CODES[kind] for kind in kinds if kind in EXIT_CODES)
+        return _find_exit_code(error)
+
+
+def _find_exit_code(error: FilememError) -> int:
+    """Return the exit status of the nearest class of an error."""
+    for error_class in type(error).__mro__:
+        if error_class in EXIT_CODES:
+            return EXIT_CODES[error_class]
+    return EXIT_CODES[BrokenStore]
 
 
 def _silence_output() -> None:
-    """Write no more to standard output: its reader is gone."""
+    """Send standard output to the null device: nothing reads it any more."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _probe_output(error: OSError) -> FilememError | None:
-    """The failure where standard output takes no more; the command has done its work by then."""
+    """Return the failure of standard output; None if something else has failed.
+
+    The command has done its work by then. Writes an empty line to find out.
+    """
     if error.filename:
         return None
     try:
@@ -224,18 +243,19 @@ def _probe_output(error: OSError) -> FilememError | None:
 
 
 def _run(words: Sequence[str]) -> int:
-    """Do what the command line asks for; return the exit status."""
+    """Run the command line; return the exit status."""
     if words[:1] == ["help"] and len(words) > 1:
         words = [*words[1:], "--help"]
-    first = words[0] if words else "help"
-    if first in _HELP_WORDS and _COMPLETE not in os.environ:
+    command = words[0] if words else "help"
+    if command in _HELP_WORDS and _COMPLETE not in os.environ:
         return _print_help(words)
-    if first == "hook" and not {"-h", "--help"} & {*words}:  # a wrong word must not fail it
+    wants_help = not _HELP_OPTIONS.isdisjoint(words)
+    if command == "hook" and not wants_help:  # not by click: a wrong option must not make it fail
         from filemem.agents import hooks
 
         hooks.run(words[1:], Path())
         return 0
-    if first in _WITHOUT_CLICK and _run_without_click(words):
+    if command in _WITHOUT_CLICK and _run_without_click(words):
         return 0
     from filemem.cli.group import run
 
@@ -243,16 +263,19 @@ def _run(words: Sequence[str]) -> int:
 
 
 def _print_help(words: Sequence[str]) -> int:
-    """Print the help or the version; without a word it is an error and goes to stderr."""
+    """Print the help or the version; without any word that is an error, and goes to stderr."""
     if not words:
         sys.stderr.write(HELP)
         return EXIT_CODES[BadInput]
-    sys.stdout.write(f"filemem {VERSION}\n" if "version" in words[0] else HELP)
+    if "version" in words[0]:
+        sys.stdout.write(f"filemem {VERSION}\n")
+    else:
+        sys.stdout.write(HELP)
     return 0
 
 
 def _run_without_click(words: Sequence[str]) -> bool:
-    """Do a plain search, status or topics; False for what click must read, which takes 60 ms."""
+    """Run a plain search, status or topics. False if click must parse it, which takes 60 ms."""
     options = _parse_plain_options(words[1:])
     if options is None:
         return False
@@ -262,25 +285,27 @@ def _run_without_click(words: Sequence[str]) -> bool:
 
 
 def _parse_plain_options(words: Sequence[str]) -> dict[str, Any] | None:
-    """The most frequent options of a search, and its query; None if there is any other option."""
+    """Parse the most frequent options of a search, and its query; None for any other option."""
     options: dict[str, Any] = {}
     query: list[str] = []
-    remaining_words = iter(words)
-    for word in remaining_words:
+    remaining_words = list(words)
+    while remaining_words:
+        word = remaining_words.pop(0)
         option = _OPTIONS.get(word)
+        if option is None and word.startswith("-"):
+            return None
         if option is None:
-            if word.startswith("-"):
-                return None
             query.append(word)
-            continue
-        options[option.field] = True
-        if option.pattern:
-            options[option.field] = value = next(remaining_words, "")
-            if not re.fullmatch(option.pattern, value):
-                return None
+        elif not option.pattern:
+            options[option.field] = True
+        elif remaining_words and re.fullmatch(option.pattern, remaining_words[0]):
+            options[option.field] = remaining_words.pop(0)
+        else:
+            return None
     if "limit" in options:
         options["limit"] = int(options["limit"])
-    return {**options, "query": " ".join(query)}
+    options["query"] = " ".join(query)
+    return options
 
 
 def _report_error(error: FilememError, words: Sequence[str]) -> None:

@@ -1,14 +1,13 @@
-"""Commands that a running server does for its own user, by the same code, on the open memory.
+"""Run commands of the user in a server that is already running, on its open memory.
 
-Rule: an answer is that of a process of its own, to the byte. Where it might not be, the client is
-left to do the command.
+Rule: the answer is byte for byte that of a separate process. If it might differ, the server
+declines and the client runs the command itself.
 """
 
 from __future__ import annotations
 
 from contextlib import suppress
 from copy import copy
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,42 +24,47 @@ if TYPE_CHECKING:
     from filemem.memory import Memory
     from filemem.memory.store import Store
 
-BUSY_TIMEOUT = 0.05  # seconds that a client waits for a call under way, or for a look at the files
+BUSY_TIMEOUT = 0.05  # seconds that a client waits for another call, or for a look at the files
 
 
 def start_listener(project: Project, memory: Memory) -> None:
-    """Do this user's commands in this work tree until the memory is closed.
+    """Listen for commands of this user in this work tree, until the memory is closed.
 
-    Not for a store by `--store`, or one on a branch of its own.
+    Does nothing for a store by `--store`, or one on another branch.
     """
     store = memory.keeper.store
-    if project.store is None and store.repo is store.code:
-        bare_memory = copy(
-            memory
-        )  # a command sees neither the personal memory nor other repositories
-        bare_memory.personal = bare_memory.workspace = None
-        listener = Listener(store.code.private_folder, partial(_answer_request, bare_memory))
-        memory.close_callbacks.append(listener.close)
+    if project.store is not None or store.repo is not store.code:
+        return
+    bare_memory = copy(memory)  # without what a command does not see
+    bare_memory.personal = None
+    bare_memory.workspace = None
+
+    def answer_request(request: Request, begin: Begin) -> Reply | None:
+        return _answer_request(bare_memory, request, begin)
+
+    listener = Listener(store.code.private_folder, answer_request)
+    memory.close_callbacks.append(listener.close)
 
 
 def _answer_request(memory: Memory, request: Request, begin: Begin) -> Reply | None:
-    """Do a command; None: the client must do it."""
+    """Run a command; None lets the client run it."""
     keeper = memory.keeper
-    with suppress(FilememError, OSError, UnicodeError):  # the client meets the same, and tells it
-        if not (
-            _is_same_state(keeper.store, request) and keeper.lock.acquire(timeout=BUSY_TIMEOUT)
-        ):
+    with suppress(FilememError, OSError, UnicodeError):  # the client gets and reports the same
+        if not _is_same_state(keeper.store, request):
+            return None
+        if not keeper.lock.acquire(timeout=BUSY_TIMEOUT):
             return None
         keeper.lock.release()
         begin()
         keeper.finish_saves()
-        if keeper.ensure_current(BUSY_TIMEOUT, should_scan=True) and not keeper.trouble:
+        is_current = keeper.ensure_current(BUSY_TIMEOUT, should_scan=True)
+        if is_current and not keeper.trouble:
             return _run_request(memory, request)
     return None
 
 
 def _is_same_state(store: Store, request: Request) -> bool:
-    """Whether the client itself would see the same version, settings, work tree and commit."""
+    """Return whether the client would see the same version, settings, work tree and commit."""
     git_dir = str(store.code.git_dir)
     return (
         request.version == VERSION
@@ -79,10 +83,17 @@ def _run_request(memory: Memory, request: Request) -> Reply | None:
     if words[0] == "hook":
         text = hooks.answer_from_memory(memory, request.data, words[1:], folder)
         return None if text is None else (0, text.encode(), b"")
-    out, err = (ClientStream(is_terminal=tty) for tty in request.ttys)
-    token = CLIENT.set(Client(out, err, request.columns, folder, memory))
+    is_out_terminal, is_err_terminal = request.ttys
+    client = Client(
+        out=ClientStream(is_terminal=is_out_terminal),
+        err=ClientStream(is_terminal=is_err_terminal),
+        columns=request.columns,
+        working_folder=folder,
+        memory=memory,
+    )
+    token = CLIENT.set(client)
     try:
         code = run_command(words)
     finally:
         CLIENT.reset(token)
-    return code, out.getvalue().encode(), err.getvalue().encode()
+    return code, client.out.getvalue().encode(), client.err.getvalue().encode()

@@ -1,4 +1,4 @@
-"""Opening a page in the user's browser."""
+"""Open a page in the user's browser."""
 
 from __future__ import annotations
 
@@ -10,16 +10,17 @@ from pathlib import Path
 from filemem.config import has_display
 from filemem.repo import served
 
-OPENING = 5.0  # seconds in which a browser has read the file that it was started with
+OPENING = 5.0  # seconds after which a browser has read the file that it was started with
 
 
 def open_page(private: Path, page: str) -> None:
-    """Open a page, if this is a terminal with a display; `private`: a folder of the Git directory.
+    """Open a page, if this is a terminal with a display.
 
-    Other users see what a program is started with. So it is started with a file of the user's own,
-    which leads to the page and its token.
+    Other users can see the arguments of a program. So the browser gets a file in the folder
+    `private`, which only this user can read; it redirects to the page with its token.
     """
-    if sys.stderr.isatty() and has_display():
-        with served.redirect_page(private, page) as address:
-            if webbrowser.open(address):
-                time.sleep(OPENING)
+    if not sys.stderr.isatty() or not has_display():
+        return
+    with served.redirect_page(private, page) as address:
+        if webbrowser.open(address):
+            time.sleep(OPENING)

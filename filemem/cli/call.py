@@ -1,4 +1,4 @@
-"""Calls of native tools for commands: their arguments, and their answers on the screen.
+"""Call native tools for commands: build their arguments and print their answers.
 
 Rule: no click here, since plain `search`, `status` and `topics` run without it.
 """
@@ -6,13 +6,12 @@ Rule: no click here, since plain `search`, `status` and `topics` run without it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import partial
+from pathlib import Path
 from typing import Any
 
 from filemem import query
 from filemem.cli import show
 from filemem.cli.project import Project, print_answer
-from filemem.cli.score import iter_score_lines
 from filemem.cli.state import render_status
 from filemem.cli.text import Answer
 from filemem.dialects import native
@@ -20,7 +19,7 @@ from filemem.errors import NotFound
 from filemem.memory import Memory
 
 _PATHS = frozenset(("affects", "files_modified", "files_read", "open_files", "path", "paths"))
-_RECORDS = frozenset(("files", "id", "ids", "topic"))  # a value here may be the file of a record
+_RECORDS = frozenset(("files", "id", "ids", "topic"))  # their values may be files of records
 _RECORD_FILES = (".md", ".adoc", ".rst")
 
 
@@ -31,14 +30,17 @@ def run_tool(
     options: Mapping[str, Any],
     renderer: Callable[[Answer], str] | None = None,
 ) -> Answer:
-    """Call the native tool of that name, print its answer by `shape`, and return it."""
+    """Call the native tool `verb`, print its answer, and return it.
+
+    Without `renderer`, the answer is printed as usual for the tool.
+    """
     answer = _collect_answer(verb, project, options)
     print_answer(answer, as_json, renderer or show.RENDERERS[verb])
     return answer
 
 
 def _collect_answer(verb: str, project: Project, options: Mapping[str, Any]) -> Answer:
-    """The answer of the memory at hand, and of an organisation's service where that is asked."""
+    """Return the answer of this project's memory, or with `--org` that of the organisation too."""
 
     def call_local() -> Answer:
         with project.memory() as memory:
@@ -46,17 +48,21 @@ def _collect_answer(verb: str, project: Project, options: Mapping[str, Any]) -> 
 
     if project.service is None:
         return _call_with_fallback(verb, project, options, call_local)
+    arguments = _filter_options(options)
     if verb == "get":
-        return project.service.ask(verb, _filter_options(options))
+        return project.service.ask(verb, arguments)
     from filemem.org import together
 
-    return together.search(project.service, _filter_options(options), call_local)
+    return together.search(project.service, arguments, call_local)
 
 
 def _call_with_fallback(
     verb: str, project: Project, options: Mapping[str, Any], call_local: Callable[[], Answer]
 ) -> Answer:
-    """The answer of the memory at hand; a record that it lacks may be the organisation's."""
+    """Return the answer of this project's memory; `get` falls back to the organisation's service.
+
+    Raises NotFound if neither has the record.
+    """
     try:
         return call_local()
     except NotFound:
@@ -71,57 +77,74 @@ def _call_with_fallback(
 
 
 def call_tool(verb: str, project: Project, memory: Memory, options: Mapping[str, Any]) -> Answer:
-    """Call the native tool of that name with the options that are set."""
-
-    def resolve_paths(name: str, value: Any) -> Any:
-        """The value with its files as paths from the top of the work tree."""
-        if isinstance(value, (list, tuple)):
-            return [resolve_paths(name, item) for item in value]
-        if name in _PATHS or (name in _RECORDS and value.endswith(_RECORD_FILES)):
-            return project.resolve_path(value, memory.work_tree)
-        return value
-
-    arguments = {
-        name: resolve_paths(name, value) for name, value in _filter_options(options).items()
-    }
-    answer: Answer = getattr(native, verb)(memory, arguments)
+    """Call the native tool `verb` with the options that are set."""
+    arguments = _filter_options(options)
+    for name, value in arguments.items():
+        arguments[name] = _resolve_paths(name, value, project, memory.work_tree)
+    tool = getattr(native, verb)
+    answer: Answer = tool(memory, arguments)
     return answer
 
 
+def _resolve_paths(name: str, value: Any, project: Project, work_tree: Path) -> Any:
+    """Return the value of an option with its files as paths from the top of the work tree."""
+    if isinstance(value, (list, tuple)):
+        return [_resolve_paths(name, item, project, work_tree) for item in value]
+    is_record_file = name in _RECORDS and value.endswith(_RECORD_FILES)
+    if name in _PATHS or is_record_file:
+        return project.resolve_path(value, work_tree)
+    return value
+
+
 def _filter_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that are set: no missing value, no switch that is off, no empty list."""
-    return {
-        name: value
-        for name, value in options.items()
-        if value is not None and value is not False and value != ()
-    }
+    """Return the options that are set: neither missing, nor a switch that is off, nor empty."""
+    set_options: dict[str, Any] = {}
+    for name, value in options.items():
+        if value is None or value is False or value == ():
+            continue
+        set_options[name] = value
+    return set_options
 
 
 def run_search(project: Project, as_json: bool, options: Mapping[str, Any]) -> None:
-    """Search; `explain` and `oneline`: how it is shown. With a limit weak hits are shown too."""
-    arguments = {"detail": True, **options}
-    oneline = arguments.pop("oneline", False)
-    explain = arguments.pop("explain", False)
+    """Search, and print the results.
+
+    `options` are the arguments of the tool, and `oneline` and `explain` for the output. Weak hits
+    are only counted, unless a limit is set.
+    """
+    arguments: dict[str, Any] = {"detail": True}
+    arguments.update(options)
+    is_oneline = arguments.pop("oneline", False)
+    is_explained = arguments.pop("explain", False)
+    mode = arguments.get("mode") or "hybrid"
     min_share = query.WEAK_SHARE if arguments.get("limit") is None else 0.0
-    renderer = show.render_oneline if oneline else partial(show.render_search, min_share=min_share)
-    if explain and not oneline:
-        explain_hit = partial(iter_score_lines, mode=arguments.get("mode") or "hybrid")
-        renderer = partial(show.render_search, min_share=min_share, explain_hit=explain_hit)
-    run_tool("search", project, as_json, arguments, renderer)
+
+    def render_results(answer: Answer) -> str:
+        if is_oneline:
+            return show.render_oneline(answer)
+        explained_mode = mode if is_explained else ""
+        return show.render_search(answer, min_share=min_share, explained_mode=explained_mode)
+
+    run_tool("search", project, as_json, arguments, render_results)
 
 
 def run_status(project: Project, as_json: bool, *, verbose: bool = False) -> None:
-    """Show the state of the memory; `verbose`: with the index, and each record that is left."""
-    run_tool("status", project, as_json, {}, partial(render_status, verbose=verbose))
+    """Show the state of the memory; `verbose` adds the index and lists every record at fault."""
+
+    def render_answer(answer: Answer) -> str:
+        return render_status(answer, verbose=verbose)
+
+    run_tool("status", project, as_json, {}, render_answer)
 
 
 def run_plain(command: str, options: dict[str, Any]) -> bool:
-    """Do a search, or a status or topics without options; False for any other."""
+    """Run a search, or status or topics without options. False for anything else: click runs it."""
     as_json = options.pop("json", False)
     if command == "search":
         run_search(Project(""), as_json, options)
         return True
-    if options.pop("query") or options:
+    query_text = options.pop("query")
+    if query_text or options:
         return False
     if command == "status":
         run_status(Project(""), as_json)

@@ -16,7 +16,7 @@ from filemem.cli.project import Project
 
 @tool_command(
     click.option("--rebuild", is_flag=True, help="Build it again from the files."),
-    is_unfinished=lambda answer: answer.get("degraded"),
+    unfinished_field="degraded",
 )
 def index(**options: Any) -> Fields:
     """Update the search index, or rebuild it.
@@ -30,7 +30,7 @@ def index(**options: Any) -> Fields:
     return options
 
 
-@tool_command(is_unfinished=lambda answer: answer["left"])
+@tool_command(unfinished_field="left")
 def sync() -> Fields:
     """Sync the memory with its remote: fetch, merge record by record, push.
 
@@ -80,7 +80,8 @@ def completion(context: click.Context, /, shell: str) -> None:
       filemem completion zsh > ~/.zfunc/_filemem
       filemem completion fish > ~/.config/fish/completions/filemem.fish
     """
-    if shell_class := get_completion_class(shell):
-        click.echo(
-            shell_class(context.find_root().command, {}, "filemem", COMPLETE).source(), nl=False
-        )
+    shell_class = get_completion_class(shell)
+    if shell_class is not None:
+        command = context.find_root().command
+        completer = shell_class(command, ctx_args={}, prog_name="filemem", complete_var=COMPLETE)
+        click.echo(completer.source(), nl=False)

@@ -1,4 +1,4 @@
-"""`tool`: makes a command of a native tool."""
+"""Make a command from a native tool."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from filemem import config
 from filemem.cli import draft, show
 from filemem.cli.call import run_tool
 from filemem.cli.options import Fields, Option, json_option
-from filemem.cli.text import Answer
 
 
 def tool_command(
-    *options: Option, verb: str = "", is_unfinished: Callable[[Answer], object] | None = None
+    *options: Option, verb: str = "", unfinished_field: str = ""
 ) -> Callable[[Callable[..., Fields]], click.Command]:
-    """Make a command of a function that turns options into the arguments of a native tool.
+    """Make a command from a function that turns options into the arguments of a native tool.
 
-    `verb` is the tool's name, if it is not the function's. `unfinished` tells whether an answer
-    leaves something to the user; then the exit status is 1.
+    `verb` is the tool's name, if the function has another one. If the answer has the field
+    `unfinished_field`, something is left to the user and the exit status is 1.
     """
 
     def decorate_command(build_arguments: Callable[..., Fields]) -> click.Command:
@@ -29,17 +28,21 @@ def tool_command(
 
         @click.pass_context
         def run_command(context: click.Context, /, as_json: bool, **fields: Any) -> None:
+            project = context.obj
             renderer = show.render_oneline if fields.pop("oneline", False) else None
-            if tool_name == "save" and context.obj.personal:
+            if tool_name == "save" and project.personal:
                 _create_personal_memory()
-            answer = run_tool(tool_name, context.obj, as_json, build_arguments(**fields), renderer)
+            arguments = build_arguments(**fields)
+            answer = run_tool(tool_name, project, as_json, arguments, renderer)
             draft.delete_draft(context)
-            context.exit(1 if is_unfinished and is_unfinished(answer) else 0)
+            if answer.get(unfinished_field):
+                context.exit(1)
 
-        decorated: Any = run_command
-        for option in reversed((*options, json_option)):
+        decorated: Any = json_option(run_command)
+        for option in reversed(options):  # as decorators: the last one is applied first
             decorated = option(decorated)
-        return click.command(build_arguments.__name__, help=build_arguments.__doc__)(decorated)
+        make_command = click.command(build_arguments.__name__, help=build_arguments.__doc__)
+        return make_command(decorated)
 
     return decorate_command
 

@@ -1,14 +1,13 @@
-"""What a shell completes besides commands and options: topics, ids and files.
+"""Shell completion of topics, ids and files; click completes commands and options.
 
-Topics and ids are those in the names of files: nobody waits for an index.
+Topics and ids are read from the names of files, so completion never waits for an index.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -32,10 +31,10 @@ _FILES = frozenset(
     )
 )
 _TOPICS = frozenset(("topic", "word"))
-_PLAIN_WORD = r"(?!-)[\w./@+\-\u0300-\U0010ffff]+"  # what every shell takes for one word
-_RECORD_NAME = re.compile(r"\d{8}-([^/]*)-([0-9a-z]{8})\.md$")  # day, title, short id
-_CUT_LENGTH = 20  # bytes from which on the topic in the name of a file may be cut
-_HEADER_SIZE = 4096  # bytes of a file in which its topic stands
+_PLAIN_WORD = r"(?!-)[\w./@+\-\u0300-\U0010ffff]+"  # needs no quotes in any shell
+_RECORD_NAME = re.compile(r"\d{8}-(?P<title>[^/]*)-(?P<short_id>[0-9a-z]{8})\.md$")
+_CUT_LENGTH = 20  # bytes; a topic of this length may be cut in the name of a file
+_HEADER_SIZE = 4096  # bytes at the start of a file that are searched for its topic
 _MAX_CANDIDATES = 200  # words that are shown
 
 
@@ -47,84 +46,107 @@ def enable_completion(command: click.Command) -> None:
 
 
 class Candidate(NamedTuple):
-    """A word that names something, and the title that the shell shows beside it."""
+    """A word that the shell offers, and the title that it shows beside it."""
 
     word: str
     title: str
 
     def is_plain(self) -> bool:
-        """Whether no shell has to quote it, and no character of it can control a terminal."""
-        parts = (self.word, self.title or "_")
-        return all(part.isprintable() and re.fullmatch(_PLAIN_WORD, part) for part in parts)
+        """Return whether no shell must quote it, and no character can control a terminal."""
+        for part in (self.word, self.title or "_"):
+            if not part.isprintable() or not re.fullmatch(_PLAIN_WORD, part):
+                return False
+        return True
 
 
 class CompletedType(click.types.StringParamType):
-    """What can be completed of a parameter by its name."""
+    """The type of a text parameter: its name tells what the shell completes."""
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem[str]]:
-        """Files, which the shell knows itself; topics or ids, of the newest records first."""
+        """Complete topics or ids, of the newest records first; files are left to the shell."""
         if param.name in _FILES:
             return [CompletionItem(incomplete, type="file")]
-        names: Iterable[Candidate] = ()
-        if param.name in _TOPICS:
-            names = _iter_topics(_find_store(ctx.find_root().params), incomplete)
-        elif param.name in _IDS:
-            names = _iter_ids(_find_store(ctx.find_root().params), incomplete)
-        plain_names = (name for name in names if name.is_plain())
-        return [
-            CompletionItem(word, help=title) for word, title in islice(plain_names, _MAX_CANDIDATES)
-        ]
+        items: list[CompletionItem[str]] = []
+        for candidate in _iter_candidates(param.name, ctx.find_root().params, incomplete):
+            if candidate.is_plain():
+                items.append(CompletionItem(candidate.word, help=candidate.title))
+            if len(items) == _MAX_CANDIDATES:
+                break
+        return items
+
+
+def _iter_candidates(
+    parameter: str | None, options: Mapping[str, Any], prefix: str
+) -> Iterator[Candidate]:
+    """Yield the topics or ids that begin with `prefix`, if the parameter takes some."""
+    if parameter in _TOPICS:
+        yield from _iter_topics(_find_store(options), prefix)
+    elif parameter in _IDS:
+        yield from _iter_ids(_find_store(options), prefix)
 
 
 def _find_store(options: Mapping[str, Any]) -> str:
-    """The folder of records that a command line means, as far as names of folders show it."""
+    """Return the folder of records that the options name; Git is not asked."""
     start_folder = Path(options["folder"] or ".").absolute()
     if options["personal"]:
         start_folder = config.get_personal_folder()
-    work_tree = next(
-        (folder for folder in (start_folder, *start_folder.parents) if (folder / ".git").exists()),
-        start_folder,
-    )
-    return f"{work_tree}/{options['store'] or config.load(work_tree).store}"
+    work_tree = _find_work_tree(start_folder)
+    store = options["store"] or config.load(work_tree).store
+    return f"{work_tree}/{store}"
+
+
+def _find_work_tree(start_folder: Path) -> Path:
+    """Return the nearest folder with `.git`; without one the folder itself."""
+    for folder in (start_folder, *start_folder.parents):
+        if (folder / ".git").exists():
+            return folder
+    return start_folder
 
 
 def _iter_record_files(store: str) -> Iterator[tuple[str, str]]:
-    """The folder and the name of each record's file: the newest first, as both begin with a day."""
-    for folder, folders, names in os.walk(store):
-        folders[:] = sorted((name for name in folders if name[0] != "."), reverse=True)
+    """Yield the folder and the name of each record's file, folders with newer days first."""
+    for folder, subfolders, names in os.walk(store):
+        shown_subfolders = [name for name in subfolders if not name.startswith(".")]
+        subfolders[:] = sorted(shown_subfolders, reverse=True)  # the order of the walk
         for name in names:
             if name.endswith(".md") and name != "README.md":
                 yield folder, name
 
 
 def _iter_ids(store: str, prefix: str) -> Iterator[Candidate]:
-    """The short id of each record, or else the name of its file."""
+    """Yield the short id of each record; the name of its file if that has none."""
     for _, name in _iter_record_files(store):
         match = _RECORD_NAME.search(name)
-        record = Candidate(match[2], match[1]) if match else Candidate(name, "")
-        if record.word.startswith(prefix):
-            yield record
+        candidate = Candidate(name, "")
+        if match:
+            candidate = Candidate(match["short_id"], match["title"])
+        if candidate.word.startswith(prefix):
+            yield candidate
 
 
 def _iter_topics(store: str, prefix: str) -> Iterator[Candidate]:
-    """The topics of decisions, in the form in which no shell needs quotes, each once."""
-    topics: set[str] = set()
+    """Yield the topics of decisions, each once, in a form that no shell must quote."""
+    seen_topics: set[str] = set()
     for folder, name in _iter_record_files(store):
         topic = name.rpartition("--")[0]
         match = _RECORD_NAME.search(name)
-        if topic and match and topic not in topics and topic.startswith(prefix):
-            topics.add(topic)
-            yield Candidate(_read_full_topic(f"{folder}/{name}", topic), match[1])
+        if not topic or match is None:
+            continue
+        if topic in seen_topics or not topic.startswith(prefix):
+            continue
+        seen_topics.add(topic)
+        yield Candidate(_read_full_topic(f"{folder}/{name}", topic), match["title"])
 
 
 def _read_full_topic(path: str, topic: str) -> str:
-    """A topic as the file states it, if it may be cut in the name of the file."""
+    """Return the topic as its file states it, if the name of the file may have cut it."""
     if len(os.fsencode(topic)) < _CUT_LENGTH:
         return topic
     with open(path, "rb") as file:  # noqa: PTH123 - the name of a file may be any bytes
-        match = re.search(rb"(?m)^topic: *[\"']?([^\"'\n]+)", file.read(_HEADER_SIZE))
+        header = file.read(_HEADER_SIZE)
+    match = re.search(rb"(?m)^topic: *[\"']?([^\"'\n]+)", header)
     if not match:
         return topic
     stated_topic = match[1].decode(errors="replace").casefold()

@@ -1,4 +1,4 @@
-"""Where a command prints: the streams of this process, or those of the client of a server."""
+"""The streams, terminal and folder of a command: of this process, or of a server's client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class ClientStream(io.StringIO):
-    """What is printed for a client, whose own stream is a terminal or not."""
+    """Collect what is printed for a client, and know whether its own stream is a terminal."""
 
     def __init__(self, *, is_terminal: bool) -> None:
         super().__init__(newline="")
@@ -25,7 +25,7 @@ class ClientStream(io.StringIO):
 
 
 class Client(NamedTuple):
-    """A client of a server: its streams, the width of its terminal, its folder, the open memory."""
+    """A client that a server runs a command for, and the open memory of the server."""
 
     out: ClientStream
     err: ClientStream
@@ -35,28 +35,28 @@ class Client(NamedTuple):
 
 
 CLIENT: ContextVar[Client | None] = ContextVar("CLIENT", default=None)
-"""The client that a command is done for; None for a command of this process."""
+"""The client that a command runs for; None for a command of this process."""
 
 
 def get_output() -> TextIO:
-    """Where answers go."""
+    """Return the stream for answers."""
     client = CLIENT.get()
     return client.out if client else sys.stdout
 
 
 def get_error_output() -> TextIO:
-    """Where notes and errors go."""
+    """Return the stream for notes and errors."""
     client = CLIENT.get()
     return client.err if client else sys.stderr
 
 
 def get_columns() -> int:
-    """How wide the terminal is."""
+    """Return the width of the terminal."""
     client = CLIENT.get()
     return client.columns if client else os.get_terminal_size().columns
 
 
 def get_working_folder() -> Path:
-    """The current folder. Raises FileNotFoundError: it was deleted."""
+    """Return the current folder. Raises FileNotFoundError if it was deleted."""
     client = CLIENT.get()
     return client.working_folder if client else Path.cwd()

@@ -1,4 +1,4 @@
-"""The command export: every record, as a file of another form."""
+"""The command export: write every record as JSON Lines, Markdown or CSV."""
 
 from __future__ import annotations
 
@@ -50,5 +50,8 @@ def export(project: Project, form: str, output: Path | None, *, private: bool) -
     except OSError as error:
         message = f"{output} cannot be written: {error.strerror}"
         raise BadInput(message, "name another file", "output") from None
-    count = f": {format_count(text.count(chr(10)), 'record')}" if form == "jsonl" else ""
-    click.echo(f"{output}{count}", err=True)
+    message = str(output)
+    if form == "jsonl":
+        record_count = text.count("\n")
+        message += f": {format_count(record_count, 'record')}"
+    click.echo(message, err=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -20,10 +19,13 @@ from filemem.cli.options import (
     repeatable_option,
     word_list_option,
 )
-from filemem.cli.project import Project, print_answer
+from filemem.cli.project import Project, print_text
 from filemem.cli.show import render_oneline
 from filemem.cli.workspace import join_workspace
 from filemem.errors import BadInput
+
+if TYPE_CHECKING:
+    from filemem.memory import Memory
 
 _topic_limit_option = click.option(
     "-n", "--limit", type=click.IntRange(1, 1000), help="Maximum number of topics (default: 50)."
@@ -84,9 +86,11 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
     other_paths = [project.working_folder / path for path in options.pop("also")]
     include_registered = options.pop("workspace")
     if other_paths or include_registered:
-        project.on_open = partial(
-            join_workspace, other_paths=other_paths, include_registered=include_registered
-        )
+
+        def join_repositories(memory: Memory) -> None:
+            join_workspace(memory, other_paths=other_paths, include_registered=include_registered)
+
+        project.on_open = join_repositories
         options["scope"] = "workspace"
     if options["explain"] and project.service:
         raise BadInput(
@@ -94,7 +98,8 @@ def search(project: Project, /, as_json: bool, query: tuple[str, ...], **options
             "leave out --explain or --org",
             field="explain",
         )
-    call.run_search(project, as_json, {"query": " ".join(query), **options})
+    options["query"] = " ".join(query)
+    call.run_search(project, as_json, options)
 
 
 @tool_command(click.argument("path", metavar="PATH[:LINE[-LAST]]"), limit_option)
@@ -135,14 +140,10 @@ def history(
       filemem history "Use an LRU cache"
       filemem history caching --at 2025-11-20
     """
+    tool = "topics" if topic is None else "history"
     renderer = render_oneline if oneline else None
-    call.run_tool(
-        "topics" if topic is None else "history",
-        project,
-        as_json,
-        {"topic": topic, "at": at},
-        renderer,
-    )
+    arguments = {"topic": topic, "at": at}
+    call.run_tool(tool, project, as_json, arguments, renderer)
 
 
 @tool_command(click.argument("word", default=""), _topic_limit_option, as_of_option, oneline_option)
@@ -201,9 +202,10 @@ def brief(project: Project, as_json: bool, budget: int, path: tuple[str, ...]) -
     with project.memory(look=False) as memory:
         paths = [project.resolve_path(name, memory.work_tree) for name in path]
         digest = memory.brief(budget, paths=paths)
-    if as_json or digest.lines:
-        answer = {"lines": [line._asdict() for line in digest.lines], "text": digest.text}
-        print_answer(answer, as_json, lambda _: digest.text)
+    if not as_json and not digest.lines:
+        return
+    lines = [line._asdict() for line in digest.lines]
+    print_text({"lines": lines, "text": digest.text}, as_json, digest.text)
 
 
 @click.command()

@@ -1,12 +1,12 @@
-"""The gate: `diff` and `check`, for people, for a commit hook and for a pull request.
+"""The commands `diff` and `check`, for people, for a commit hook and for a pull request.
 
-A hook checks only the files it is given, so `--lint` uses neither the index nor Git.
+A commit hook checks only the files it gets, so `--lint` uses neither the index nor Git.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import click
@@ -19,13 +19,12 @@ from filemem.dialects.tool import format_count
 from filemem.errors import BadInput
 from filemem.files import Files, is_record
 from filemem.record import Problem
-from filemem.record.lint import lint_other_file
-from filemem.record.lint import lint_record as lint_record
+from filemem.record.lint import lint_other_file, lint_record
 from filemem.repo.run import find_repository
 
 
 class _EffectFormat(NamedTuple):
-    """How an effect on a record is shown: its mark and colour, and the word before others."""
+    """How to print a change of a record: a mark, its colour, the words before other titles."""
 
     mark: str
     style: Style
@@ -43,10 +42,10 @@ _EFFECT_FORMATS = {
     "orphaned": _EffectFormat("?", "red", "held:"),
 }
 _LEVELS: Mapping[str, Style] = {"error": "red", "warning": "yellow", "hint": "grey"}
-"""Levels of a problem, the worst first, with their colours."""
-# No reason to stop a merge: code may be right, a message cannot be mended.
+"""Level of a problem -> its colour; the worst level first."""
+# Advice never stops a merge: the code may be right, and a commit message cannot be changed.
 _ADVISORY = frozenset(("drift", "evidence", "settings", "unknown-status"))
-_MAX_COMMENT_ROWS = 300  # rows of a comment: hosts refuse longer ones
+_MAX_COMMENT_ROWS = 300  # longer comments are refused by GitHub and other hosts
 
 
 @click.command()
@@ -72,50 +71,78 @@ def diff(project: Project, /, as_json: bool, range: str, form: str) -> None:  # 
     """
     from filemem.cli.call import run_tool
 
-    run_tool(
-        "diff",
-        project,
-        as_json,
-        {"range": range},
-        _render_effects if form == "text" else _render_comment,
-    )
+    renderer = _render_effects
+    if form == "markdown":
+        renderer = _render_comment
+    run_tool("diff", project, as_json, {"range": range}, renderer)
 
 
 def _render_effects(answer: Answer) -> str:
-    """The changes of a branch: one line a record, with details below."""
+    """Render the changes of a branch: a line for each record, with details below."""
     base = answer["base"]
-    fork_note = (
-        f" (parted at {answer['parted'][:10]})" if answer["parted"] != base["commit"] else ""
-    )
-    counts = ", ".join(f"{count} {kind}" for kind, count in answer["counts"].items())
-    head = style_text(answer["head"]["name"], "bold")
-    heading = f"{head} against {base['name']}{fork_note}: {counts or 'no record is touched'}"
-    return join_lines(
-        heading, *(row for effect in answer["effects"] for row in _iter_effect_rows(effect))
-    )
+    head_name = style_text(answer["head"]["name"], "bold")
+    heading = f"{head_name} against {base['name']}"
+    fork_commit = answer["parted"]
+    if fork_commit != base["commit"]:
+        heading += f" (parted at {fork_commit[:10]})"
+    counts = [f"{count} {kind}" for kind, count in answer["counts"].items()]
+    if not counts:
+        counts = ["no record is touched"]
+    rows = [f"{heading}: {', '.join(counts)}"]
+    for effect in answer["effects"]:
+        rows.append(_format_effect(effect))
+        rows += _iter_effect_details(effect)
+    return join_lines(rows)
 
 
-def _iter_effect_rows(effect: Answer) -> Iterator[str]:
+def _format_effect(effect: Answer) -> str:
+    """Format the first line of a change: mark, title, and labels that add something to it."""
     effect_format = _EFFECT_FORMATS[effect["kind"]]
     title = effect["title"]
-    kind = "" if effect["type"] == "decision" else effect["type"]
-    labels = (effect["kind"], kind, effect.get("topic", ""))
-    text = style_text(" · ".join(word for word in labels if word not in ("", title)), "dim")
-    yield f"{style_text(effect_format.mark, 'bold', effect_format.style)} {title}  {text}"
-    others = "; ".join(other["title"] for other in effect.get("others", ()))
-    details = (
-        f"{effect_format.others_label} {others}".strip() if others else "",
-        *effect.get("details", ()),
-    )
-    yield from (f"    {detail}" for detail in details if detail)
-    if effect.get("path"):
-        yield style_text(f"    {effect['path']}", "dim")
+    labels = [effect["kind"]]
+    if effect["type"] != "decision":
+        labels.append(effect["type"])
+    labels.append(effect.get("topic", ""))
+    labels = [label for label in labels if label not in ("", title)]
+    mark = style_text(effect_format.mark, "bold", effect_format.style)
+    label_text = style_text(" · ".join(labels), "dim")
+    return f"{mark} {title}  {label_text}"
+
+
+def _iter_effect_details(effect: Answer) -> Iterator[str]:
+    """Yield the indented lines below a change: other records, details, path."""
+    other_titles = "; ".join([other["title"] for other in effect.get("others", ())])
+    if other_titles:
+        label = _EFFECT_FORMATS[effect["kind"]].others_label
+        row = f"{label} {other_titles}".strip()
+        yield f"    {row}"
+    for detail in effect.get("details", ()):
+        if detail:
+            yield f"    {detail}"
+    path = effect.get("path")
+    if path:
+        yield style_text(f"    {path}", "dim")
 
 
 def _render_comment(answer: Answer) -> str:
-    """The same in a code block, where nothing is markup, a link or a mention; no row can end the
-    block."""
-    return "\n".join(("```diff", *_render_effects(answer).splitlines()[:_MAX_COMMENT_ROWS], "```"))
+    """Render the changes as a Markdown code block for a comment on a pull request.
+
+    Nothing in it acts as markup, a link or a mention, and no row can end the block.
+    """
+    effect_rows = _render_effects(answer).splitlines()
+    rows = ["```diff"]
+    rows += effect_rows[:_MAX_COMMENT_ROWS]
+    rows.append("```")
+    return "\n".join(rows)
+
+
+def _choose_renderer(form: str, *, verbose: bool) -> Callable[[Answer], str]:
+    """Return what prints the problems: as GitHub annotations, or as text."""
+    if form == "github":
+        return render_workflow_commands
+    if verbose:
+        return _render_all_problems
+    return _render_folded_problems
 
 
 @click.command()
@@ -182,15 +209,15 @@ def check(
     answer = _lint_files(ctx.obj, request["paths"]) if lint else _check_memory(ctx.obj, request)
     problems = answer["problems"]
     if as_json or problems:
-        renderer = (
-            render_workflow_commands
-            if form == "github"
-            else partial(_render_problems, folds_hints=not verbose)
-        )
+        renderer = _choose_renderer(form, verbose=verbose)
         print_answer(answer, as_json, renderer)
-    verdict = _format_verdict(answer, "file" if request["code"] else "record")
-    click.echo(verdict, err=bool(problems) or as_json or form != "text")
-    ctx.exit(1 if any(_is_failure(problem, strict=strict) for problem in problems) else 0)
+    noun = "file" if request["code"] else "record"
+    verdict = _format_verdict(answer, noun)
+    is_for_programs = as_json or form != "text"
+    click.echo(verdict, err=is_for_programs or bool(problems))
+    for problem in problems:
+        if _is_failure(problem, strict=strict):
+            ctx.exit(1)
 
 
 def _refuse_mixed_options(request: Mapping[str, Any], *, lint: bool) -> None:
@@ -202,7 +229,7 @@ def _refuse_mixed_options(request: Mapping[str, Any], *, lint: bool) -> None:
 
 
 def _check_memory(project: Project, request: Mapping[str, Any]) -> Answer:
-    """The answer of the tool `check`."""
+    """Return the answer of the tool `check`."""
     from filemem.cli.call import call_tool
 
     with project.memory(look=False) as memory:
@@ -210,87 +237,115 @@ def _check_memory(project: Project, request: Mapping[str, Any]) -> Answer:
 
 
 def _format_verdict(answer: Answer, noun: str) -> str:
-    """How much was checked, and how many problems of each level there are."""
+    """Format how much was checked, and how many problems of each level there are."""
     levels = [problem["level"] for problem in answer["problems"]]
-    counts = [format_count(levels.count(level), level) for level in _LEVELS if level in levels]
-    return f"{format_count(answer['checked'], noun)} checked: {', '.join(counts) or 'clean'}"
+    counts: list[str] = []
+    for level in _LEVELS:
+        count = levels.count(level)
+        if count:
+            counts.append(format_count(count, level))
+    if not counts:
+        counts = ["clean"]
+    checked = format_count(answer["checked"], noun)
+    return f"{checked} checked: {', '.join(counts)}"
 
 
 def _is_failure(problem: Answer, *, strict: bool) -> bool:
-    """Whether a problem makes `check` fail."""
-    return problem["level"] != "hint" and (strict or problem["code"] not in _ADVISORY)
+    """Return whether a problem makes `check` fail."""
+    if problem["level"] == "hint":
+        return False
+    return strict or problem["code"] not in _ADVISORY
 
 
-def _render_problems(answer: Answer, *, folds_hints: bool = False) -> str:
-    """One line a problem, `path:line: code message`, coloured by level.
+def _render_all_problems(answer: Answer) -> str:
+    """Render one line for each problem: `path:line: code message`, coloured by level."""
+    return "\n".join([_format_problem(problem, 1) for problem in answer["problems"]])
 
-    `short`: hints that say the same of several files are one line.
-    """
+
+def _render_folded_problems(answer: Answer) -> str:
+    """Render one line for each problem, but only one for a hint that several files share."""
     groups: dict[object, list[Answer]] = {}
     for number, problem in enumerate(answer["problems"]):
-        is_foldable = folds_hints and problem["level"] == "hint"
-        key = (problem["code"], problem["message"]) if is_foldable else number
+        key: object = number
+        if problem["level"] == "hint":
+            key = (problem["code"], problem["message"])
         groups.setdefault(key, []).append(problem)
-    return "\n".join(_format_problem(group[0], len(group)) for group in groups.values())
+    rows = [_format_problem(group[0], len(group)) for group in groups.values()]
+    return "\n".join(rows)
 
 
-def _format_problem(problem: Answer, count: int) -> str:
+def _format_problem(problem: Answer, file_count: int) -> str:
     location = f"{problem['path']}:{problem['line']}"
     code = style_text(problem["code"], _LEVELS[problem["level"]])
-    count_note = f" ({count} files: -v lists them)" if count > 1 else ""
-    row = f"{location}: {code} {problem['message']}{count_note}"
+    row = f"{location}: {code} {problem['message']}"
+    if file_count > 1:
+        row += f" ({file_count} files: -v lists them)"
     return row.replace("\n", "\\n").replace("\t", "\\t")
 
 
 def render_workflow_commands(answer: Answer) -> str:
-    """Problems as workflow commands, which GitHub shows beside the lines they are about."""
-    return "\n".join(_format_workflow_command(problem) for problem in answer["problems"])
+    """Render problems as workflow commands: GitHub shows each beside the line it is about."""
+    return "\n".join([_format_workflow_command(problem) for problem in answer["problems"]])
 
 
 def _format_workflow_command(problem: Answer) -> str:
     level = problem["level"].replace("hint", "notice")
-    location = f"file={_escape_text(problem['path'], ':,')},line={problem['line']}"
-    return f"::{level} {location},title=filemem%3A {problem['code']}::{_escape_text(problem['message'])}"
+    path = _escape_text(problem["path"], extra_chars=":,")
+    title = f"filemem%3A {problem['code']}"
+    message = _escape_text(problem["message"])
+    return f"::{level} file={path},line={problem['line']},title={title}::{message}"
 
 
 def _escape_text(text: str, extra_chars: str = "") -> str:
-    """Escape what would end or begin a command: github.com/actions/toolkit, core/src/command.ts."""
-    special = f"%\r\n{extra_chars}"
-    return "".join(f"%{ord(char):02X}" if char in special else char for char in text)
+    """Escape the characters that end or separate the parts of a workflow command.
+
+    GitHub's own rules: github.com/actions/toolkit, core/src/command.ts.
+    """
+    special_chars = f"%\r\n{extra_chars}"
+    escaped = ""
+    for char in text:
+        escaped += f"%{ord(char):02X}" if char in special_chars else char
+    return escaped
 
 
 def _lint_files(project: Project, names: Sequence[str]) -> Answer:
-    """The answer of `check` for a few files, each by itself."""
+    """Return the answer of `check --lint`: a few files, each checked without the others."""
     work_tree = find_repository(project.folder).work_tree
-    files = Files(
-        work_tree, validate_store_path(project.store) if project.store else load(work_tree).store
-    )
+    store = validate_store_path(project.store) if project.store else load(work_tree).store
+    files = Files(work_tree, store)
     paths = [project.resolve_path(name, work_tree) for name in names]
-    problems = [problem for path in paths for problem in _check_file(files, path)]
-    problems.sort(key=lambda problem: problem.sort_key)
+    record_count = 0
+    problems: list[Problem] = []
+    for path in paths:
+        problems += _check_file(files, path)
+        if is_record(files.to_store_path(path)):
+            record_count += 1
+    problems.sort(key=attrgetter("sort_key"))
     return {
         "success": True,
-        "checked": sum(is_record(files.to_store_path(path)) for path in paths),
+        "checked": record_count,
         "problems": [problem._asdict() for problem in problems],
     }
 
 
 def _check_file(files: Files, path: str) -> Iterable[Problem]:
-    """The problems of one file, under its path in the work tree. Raises BadInput."""
+    """Return the problems of a file; `path` is its path in the work tree. Raises BadInput."""
     if not (files.is_in_store(path) and files.exists(files.to_store_path(path))):
         raise BadInput(
             f"there is no file {path} below {files.store}/",
             "name records only; or set `store` in .filemem.toml, or --store, to their folder",
             field="paths",
         )
-    record_path = files.to_store_path(path)
-    lint_file = _list_record_problems if is_record(record_path) else lint_other_file
+    store_path = files.to_store_path(path)
     try:
-        problems = lint_file(files.read(record_path), record_path)
+        problems = _lint_file(files.read(store_path), store_path)
     except BadInput as error:
-        problems = (Problem(record_path, 1, "unreadable", "error", f"{error.message}; skipped"),)
+        message = f"{error.message}; skipped"
+        problems = [Problem(store_path, 1, code="unreadable", level="error", message=message)]
     return [problem._replace(path=path) for problem in problems]
 
 
-def _list_record_problems(data: bytes, path: str) -> Sequence[Problem]:
-    return lint_record(data, path).problems
+def _lint_file(data: bytes, path: str) -> Sequence[Problem]:
+    if is_record(path):
+        return lint_record(data, path).problems
+    return lint_other_file(data, path)

@@ -18,20 +18,29 @@ ALIASES = {"show": "get", "log": "history", "list": "topics", "delete": "forget"
 
 
 class CommandGroup(click.Group):
-    """All commands, each imported from its module in `modules` at first use; `page` is their
-    help."""
+    """All commands, each imported from its module at first use.
+
+    Args:
+        modules: command -> its module.
+        help_text: the help of the group.
+    """
 
     def __init__(self, modules: Mapping[str, str], help_text: str) -> None:
-        personal = click.Option(["--personal"], is_flag=True)
-        options = [click.Option(["-C", "folder"], default=""), click.Option(["--store"]), personal]
-        settings = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
         super().__init__(
-            "filemem", params=options, callback=_create_project, context_settings=settings
+            "filemem",
+            params=[
+                click.Option(["-C", "folder"], default=""),
+                click.Option(["--store"]),
+                click.Option(["--personal"], is_flag=True),
+            ],
+            callback=_create_project,
+            context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
         )
         self.modules = modules
         self.help_text = help_text
-        # The names that click suggests.
-        self.commands = dict.fromkeys((*modules, *ALIASES, "help", "version"), click.Command(None))
+        # click suggests these names for a mistyped command.
+        names = [*modules, *ALIASES, "help", "version"]
+        self.commands = dict.fromkeys(names, click.Command(None))
 
     def list_commands(self, _ctx: click.Context) -> list[str]:
         return list(self.modules)
@@ -44,13 +53,20 @@ class CommandGroup(click.Group):
         if name not in self.modules:
             return None
         attribute = f"{name}_" if iskeyword(name) else name
-        command: click.Command = getattr(import_module(self.modules[name]), attribute)
+        module = import_module(self.modules[name])
+        command: click.Command = getattr(module, attribute)
         if COMPLETE in os.environ:
-            from filemem.cli import complete
-
-            for part in (command, *getattr(command, "commands", {}).values()):
-                complete.enable_completion(part)
+            _enable_completion(command)
         return command
+
+
+def _enable_completion(command: click.Command) -> None:
+    from filemem.cli import complete
+
+    complete.enable_completion(command)
+    if isinstance(command, click.Group):
+        for subcommand in command.commands.values():
+            complete.enable_completion(subcommand)
 
 
 @click.pass_context
@@ -60,26 +76,25 @@ def _create_project(ctx: click.Context, folder: str, store: str | None, personal
 
 def run(words: Sequence[str], modules: Mapping[str, str], help_text: str) -> int:
     """Parse the command line with click and run the command; return the exit status."""
+    group = CommandGroup(modules, help_text)
     try:
-        code = CommandGroup(modules, help_text).main(
-            list(words), prog_name="filemem", standalone_mode=False
-        )
-    except click.Abort:  # what click makes of Ctrl-C
+        code = group.main(list(words), prog_name="filemem", standalone_mode=False)
+    except click.Abort:  # click raises it for Ctrl-C
         raise KeyboardInterrupt from None
     except click.exceptions.NoArgsIsHelpError as error:
         console.get_error_output().write(f"{error.format_message()}\n")
         return error.exit_code
     except click.ClickException as error:
-        command = next((word for word in words if word in modules), "")  # click may not name it
-        raise BadInput(
-            error.format_message(),
-            f"{f'filemem {command}'.rstrip()} --help lists its options",
-            field=_get_field_name(error),
-        ) from None
+        commands = [word for word in words if word in modules]
+        command_line = " ".join(["filemem", *commands[:1]])
+        hint = f"{command_line} --help lists its options"
+        message = error.format_message()
+        raise BadInput(message, hint, field=_get_field_name(error)) from None
     return code if isinstance(code, int) else 0
 
 
 def _get_field_name(error: click.ClickException) -> str:
-    """The option or argument that an error blames."""
-    parameter = error.param if isinstance(error, click.BadParameter) else None
-    return (parameter and parameter.name) or ""
+    """Return the option or argument that an error is about; "" if there is none."""
+    if isinstance(error, click.BadParameter) and error.param:
+        return error.param.name or ""
+    return ""

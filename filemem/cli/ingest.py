@@ -1,4 +1,4 @@
-"""The command import: what another system remembers; it shows what it would write first."""
+"""The command import: it takes the memories of another system, and shows them before it writes."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ from filemem.record import format_time
 if TYPE_CHECKING:
     from filemem.memory import Memory
     from filemem.memory.ingest import ImportResult, Item
+    from filemem.record import Record
 
-RULES = "rules"  # the format that is only listed
-_MAX_SHOWN = 5  # of what is left to the user
+RULES = "rules"  # the one format that can only be listed
+_MAX_SHOWN = 5  # records or projects that the report names
 _COUNT_LABELS = {
     "new": "new",
     "updated": "updated",
@@ -86,29 +87,37 @@ def import_(project: Project, /, form: str, as_json: bool, **options: Any) -> No
         _print_rules(project, as_json=as_json, dry_run=options["dry_run"])
         return
     source = _resolve_source(project, form, options["source"])
-    should_write = options["yes"] and not options["dry_run"]
-    should_confirm = not (options["yes"] or options["dry_run"])
+    is_confirmed = options["yes"] and not options["dry_run"]
+    may_ask = not (options["yes"] or options["dry_run"])
     with project.memory() as memory:
-        all_items = importers.read(form, source)
-        projects = _select_projects(memory, form, source, all_items, options)
-        since = _parse_since(memory, options["since"])
-        items, others = importers.select_items(all_items, projects, since, options["limit"])
-        ingested = memory.ingest(
-            items, form, dry_run=not should_write, progress=build_progress_bar("reading")
-        )
-        answer = _build_answer(form, source, ingested, others, is_written=should_write)
-        if should_confirm and ingested.records:
+        items, other_items = _read_items(memory, form, source, options)
+        progress = build_progress_bar("reading")
+        result = memory.ingest(items, form, dry_run=not is_confirmed, progress=progress)
+        answer = _build_answer(form, source, result, other_items, is_written=is_confirmed)
+        if may_ask and result.records:
             _confirm_import(answer)
-            ingested = memory.ingest(items, form, progress=build_progress_bar("reading"))
-            answer = _build_answer(form, source, ingested, others, is_written=True)
+            result = memory.ingest(items, form, progress=build_progress_bar("reading"))
+            answer = _build_answer(form, source, result, other_items, is_written=True)
         print_answer(answer, as_json, _render_report)
-    click.get_current_context().exit(1 if ingested.edited or ingested.refused else 0)
+    if result.edited or result.refused:
+        click.get_current_context().exit(1)
+
+
+def _read_items(
+    memory: Memory, form: str, source: Path, options: Mapping[str, Any]
+) -> tuple[list[Item], list[Item]]:
+    """Read the items to import, and those of other projects. Raises BadInput."""
+    items = importers.read(form, source)
+    projects = _select_projects(memory, form, source, items, options)
+    since = _parse_since(memory, options["since"])
+    return importers.select_items(items, projects, since, options["limit"])
 
 
 def _resolve_source(project: Project, form: str, stated_path: Path | None) -> Path:
-    """What is read: the stated source, or that in the usual place. Raises BadInput."""
-    usual_path = config.find_usual_source(form, project.working_folder)
-    source = project.working_folder / stated_path.expanduser() if stated_path else usual_path
+    """Return the source that the user named, or the one in the usual place. Raises BadInput."""
+    source = config.find_usual_source(form, project.working_folder)
+    if stated_path:
+        source = project.working_folder / stated_path.expanduser()
     if source is None:
         raise BadInput(
             f"import {form} needs a source: nothing was found in the usual places",
@@ -119,7 +128,10 @@ def _resolve_source(project: Project, form: str, stated_path: Path | None) -> Pa
 
 
 def _parse_since(memory: Memory, date: str | None) -> int | None:
-    """The moment that `--since` names, in epoch milliseconds. Raises BadInput."""
+    """Return the moment that `--since` names, in epoch milliseconds; None without the option.
+
+    Raises BadInput.
+    """
     if not date:
         return None
     moment = parse_moment(date, memory.get_time())
@@ -132,23 +144,26 @@ def _parse_since(memory: Memory, date: str | None) -> int | None:
 def _select_projects(
     memory: Memory, form: str, source: Path, items: Iterable[Item], options: Mapping[str, Any]
 ) -> frozenset[str] | None:
-    """The names of the project whose items are taken; None for all.
+    """Return the names of the project to import; None imports every project of the source.
 
-    All are taken of a source in this work tree, and of one that the user names if it names no
-    project.
+    A source within this work tree is imported whole, and so is one that the user names if its
+    items name no project.
     """
     if options["every"]:
         return None
     if options["name"]:
         return frozenset({options["name"].casefold()})
-    is_inside = source.resolve().is_relative_to(memory.work_tree.resolve())
-    lacks_projects = options["source"] is not None and not any(item.project for item in items)
-    takes_all = is_inside or lacks_projects or not FORMATS[form].is_shared
-    return None if takes_all else memory.list_project_names()
+    if source.resolve().is_relative_to(memory.work_tree.resolve()):
+        return None
+    if options["source"] is not None and not any(item.project for item in items):
+        return None
+    if not FORMATS[form].is_shared:
+        return None
+    return memory.list_project_names()
 
 
 def _confirm_import(answer: Answer) -> None:
-    """Show on a terminal what would be written, and ask. Raises BadInput if there is none."""
+    """Show what would be written, and ask. Raises BadInput without a terminal, Exit on "no"."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise BadInput(
             "nothing was written: there is no terminal to ask at",
@@ -161,80 +176,97 @@ def _confirm_import(answer: Answer) -> None:
 
 
 def _build_answer(
-    form: str, source: Path, ingested: ImportResult, other_items: list[Item], *, is_written: bool
+    form: str, source: Path, result: ImportResult, other_items: Iterable[Item], *, is_written: bool
 ) -> dict[str, Any]:
-    """What a run did, or would do, as plain values; empty ones are left out."""
-    fields = ingested._asdict() | {
-        "refused": [{"id": name, "reason": reason} for name, reason in ingested.refused],
-        "samples": [
-            {
-                "type": item.type,
-                "title": item.title,
-                "created": format_time(item.created) if item.created else "",
-            }
-            for item in ingested.samples
-        ],
-        "other_projects": Counter(item.project or "(none)" for item in other_items),
+    """Return what an import did, or would do, as plain values; empty ones are left out."""
+    details = result._asdict()
+    counts = details.pop("counts")
+    refused = result.refused
+    details["refused"] = [{"id": name, "reason": reason} for name, reason in refused]
+    details["samples"] = [_build_sample(record) for record in result.samples]
+    projects = [item.project or "(none)" for item in other_items]
+    details["other_projects"] = Counter(projects)  # project -> number of items
+    answer: dict[str, Any] = {
+        "format": form,
+        "source": str(source),
+        "written": is_written,
     }
-    counts: Mapping[str, int] = fields.pop("counts")
-    details = {name: value for name, value in fields.items() if value}
-    return {"format": form, "source": str(source), "written": is_written, **counts, **details}
+    answer |= counts
+    answer |= {name: value for name, value in details.items() if value}
+    return answer
+
+
+def _build_sample(record: Record) -> dict[str, str]:
+    created = ""
+    if record.created:
+        created = format_time(record.created)
+    return {"type": record.type, "title": record.title, "created": created}
 
 
 def _render_report(answer: Answer) -> str:
-    """What a run did, or would do, for people."""
-    counts = ", ".join(
-        f"{answer[name]} {word}" for name, word in _COUNT_LABELS.items() if name in answer
-    )
-    commit = f"  commit {answer['commit'][:10]}" if "commit" in answer else ""
-    records = ", ".join(_iter_record_counts(answer))
-    return join_lines(
-        f"{answer['format']}: {answer['source']}",
-        f"  {counts}{commit}",
-        f"  {records}" if records else "",
-        *(style_text(f"  {row}", "yellow") for row in _iter_remarks(answer)),
-        *([] if answer["written"] else _format_samples(answer)),
-        "" if answer["written"] or not records else "  nothing is written yet",
-    )
+    """Render what an import did, or would do."""
+    rows = [f"{answer['format']}: {answer['source']}", _format_counts(answer)]
+    record_counts = ", ".join(_iter_record_counts(answer))
+    if record_counts:
+        rows.append(f"  {record_counts}")
+    rows += [style_text(f"  {remark}", "yellow") for remark in _iter_remarks(answer)]
+    if not answer["written"]:
+        for sample in answer.get("samples", ()):
+            rows.append(f"    {sample['created'][:10]:10}  {sample['type']}  {sample['title']}")
+        if record_counts:
+            rows.append("  nothing is written yet")
+    return join_lines(rows)
+
+
+def _format_counts(answer: Answer) -> str:
+    counts: list[str] = []
+    for name, label in _COUNT_LABELS.items():
+        if name in answer:
+            counts.append(f"{answer[name]} {label}")
+    row = f"  {', '.join(counts)}"
+    if "commit" in answer:
+        row += f"  commit {answer['commit'][:10]}"
+    return row
 
 
 def _iter_record_counts(answer: Answer) -> Iterator[str]:
-    """How many records there are of each type, how many are private, and how large they are."""
+    """Yield how many records there are of each type, how many are private, and their size."""
     records = answer.get("records", {})
-    yield from (format_count(count, kind) for kind, count in records.items())
-    if answer.get("private"):
-        yield f"{answer['private']} of them private and never committed"
-    if records or answer.get("private"):
+    for kind, count in records.items():
+        yield format_count(count, kind)
+    private_count = answer.get("private")
+    if private_count:
+        yield f"{private_count} of them private and never committed"
+    if records or private_count:
         yield f"{answer['bytes']:,} bytes"
 
 
 def _iter_remarks(answer: Answer) -> Iterator[str]:
-    """What is left to the user, and what was not taken."""
-    leftovers = [f"{item['id']}: {item['reason']}" for item in answer.get("refused", ())]
-    leftovers += [f"edited here, so it is kept: {path}" for path in answer.get("edited", ())]
-    leftovers += [
-        f"forked (filemem resolve ends that): {topic}" for topic in answer.get("forked", ())
-    ]
+    """Yield what the user must decide, and what was not taken."""
+    refused = answer.get("refused", ())
+    edited_paths = answer.get("edited", ())
+    forked_topics = answer.get("forked", ())
+    leftovers = [f"{item['id']}: {item['reason']}" for item in refused]
+    leftovers += [f"edited here, so it is kept: {path}" for path in edited_paths]
+    leftovers += [f"forked (filemem resolve ends that): {topic}" for topic in forked_topics]
     yield from leftovers[:_MAX_SHOWN]
-    if len(leftovers) > _MAX_SHOWN:
-        yield f"and {len(leftovers) - _MAX_SHOWN} more: --json lists them"
-    project_counts = Counter[str](answer.get("other_projects", {}))
+    hidden_count = len(leftovers) - _MAX_SHOWN
+    if hidden_count > 0:
+        yield f"and {hidden_count} more: --json lists them"
+    project_counts = answer.get("other_projects")
     if project_counts:
-        names = ", ".join(
-            f"{name} ({count})" for name, count in project_counts.most_common(_MAX_SHOWN)
-        )
-        yield (
-            f"{project_counts.total()} of other projects: {names}; --project or --all-projects takes them"
-        )
-    if answer.get("note"):
-        yield answer["note"]
+        yield _format_other_projects(Counter(project_counts))
+    note = answer.get("note")
+    if note:
+        yield note
 
 
-def _format_samples(answer: Answer) -> list[str]:
-    return [
-        f"    {item['created'][:10]:10}  {item['type']}  {item['title']}"
-        for item in answer.get("samples", ())
-    ]
+def _format_other_projects(counts: Counter[str]) -> str:
+    """Format how many items belong to other projects, and the largest of these projects."""
+    largest = [f"{name} ({count})" for name, count in counts.most_common(_MAX_SHOWN)]
+    names = ", ".join(largest)
+    takes_them = "--project or --all-projects takes them"
+    return f"{counts.total()} of other projects: {names}; {takes_them}"
 
 
 def _print_rules(project: Project, *, as_json: bool, dry_run: bool) -> None:
@@ -244,17 +276,17 @@ def _print_rules(project: Project, *, as_json: bool, dry_run: bool) -> None:
             "rules are only listed",
             "--dry-run lists them; save those you pick: filemem save decision",
         )
+    rows: list[Answer] = []
     with project.memory(look=False) as memory:
-        rows = [
-            {"path": path, "line": line, "text": text}
-            for path, line, text in rules.read(memory.work_tree)
-        ]
+        for path, line, text in rules.read(memory.work_tree):
+            rows.append({"path": path, "line": line, "text": text})
     print_answer({"count": len(rows), "rules": rows}, as_json, _render_rules)
 
 
 def _render_rules(answer: Answer) -> str:
-    """Lines of files for people, each with its place."""
-    rows = (
-        f"{row['path']}:{row['line']}: {' '.join(row['text'].split())}" for row in answer["rules"]
-    )
-    return join_lines(*rows) or "no line reads like a decision"
+    """Render lines of files, each with its place."""
+    rows: list[str] = []
+    for rule in answer["rules"]:
+        text = " ".join(rule["text"].split())
+        rows.append(f"{rule['path']}:{rule['line']}: {text}")
+    return join_lines(rows) or "no line reads like a decision"

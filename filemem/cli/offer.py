@@ -12,7 +12,7 @@ from filemem.errors import BadInput
 
 
 def build_dialect(project: Project, name: str, prefix: str) -> Dialect:
-    """The tools of a profile; in a registered repository, `search` has the scope `workspace`."""
+    """Build the tools of a profile; in a registered repository `search` gets more scope."""
     tools = load_profile(name, prefix)
     if not is_registered(project):
         return tools
@@ -20,8 +20,8 @@ def build_dialect(project: Project, name: str, prefix: str) -> Dialect:
 
 
 def add_org_scope(project: Project, tools: Dialect) -> Dialect:
-    """Offer the scope `org` too, if the user's settings name a service."""
-    with suppress(BadInput):  # the first call reports what is wrong with the settings
+    """Add the scope `org`, if the user's settings name a service."""
+    with suppress(BadInput):  # the first call reports invalid settings
         if config.load(project.working_folder).org_url:
             from filemem.org import together
 

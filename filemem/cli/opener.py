@@ -1,4 +1,4 @@
-"""The memory that a server opens at its first call, with the user's personal one beside it."""
+"""Open the memory of a server, with the user's personal memory beside it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from filemem.memory.store import Store
 from filemem.repo.run import find_repository
 from filemem.watch import Watcher
 
-INDEX_TIMEOUT = 1.0  # seconds that the first call waits for the first look at the files
+INDEX_TIMEOUT = 1.0  # seconds that the first call waits for the first scan of the files
 
 
 def open_memory(project: Project) -> Memory:
@@ -26,7 +26,7 @@ def open_memory(project: Project) -> Memory:
     memory = Memory.open(project.folder, store=project.store, serving=True)
     watcher = Watcher(memory)
     watcher.start()
-    watcher.first_look.wait(INDEX_TIMEOUT)  # a first index that takes longer is asked as it grows
+    watcher.first_look.wait(INDEX_TIMEOUT)  # after that, calls use the index as far as it is built
     memory.close_callbacks.append(watcher.stop)
     asked.start_listener(project, memory)
     if is_registered(project):
@@ -35,21 +35,19 @@ def open_memory(project: Project) -> Memory:
 
 
 def open_with_personal(project: Project, user: str) -> Memory:
-    """Open the memory of a project with the user's personal one beside it, or that one alone.
+    """Open the memory of a project, with the user's personal memory beside it.
 
-    Alone, if the project is the personal memory, or the folder is in no repository. `user` is the
-    user of calls that name none.
+    If the project is the personal memory, or the folder is in no repository, the personal memory is
+    all. `user` is the user of calls that name none.
     """
     personal = cast("Memory", PersonalMemory())
-    without_repository = _is_outside_repository(project)
+    is_outside = _is_outside_repository(project)
     memory: Any = personal
-    if project.personal or (without_repository and not project.has_stated_folder):
-        location_note = (
-            f": {project.working_folder} is in no Git repository." if without_repository else "."
-        )
-        memory.notice = (
-            f"This is the user's personal memory, {get_personal_folder()}{location_note}"
-        )
+    if project.personal or (is_outside and not project.has_stated_folder):
+        notice = f"This is the user's personal memory, {get_personal_folder()}"
+        if is_outside:
+            notice += f": {project.working_folder} is in no Git repository"
+        memory.notice = f"{notice}."
     else:
         memory = open_memory(project)
         memory.notice = memory.keeper.ask(_describe_work_tree)
@@ -69,25 +67,30 @@ def _is_outside_repository(project: Project) -> bool:
 
 
 def _describe_work_tree(store: Store) -> str:
-    """Which work tree a server is for; "" if the repository has no other."""
+    """Describe the work tree that a server is for; "" if the repository has no other one."""
     code = store.code
     if not (code.common_dir / "worktrees").is_dir():
         return ""
-    own_work_trees = (
-        code.work_tree,
-        store.repo.work_tree,
-    )  # the second: a memory on its own branch
-    if not any(top not in own_work_trees and top.is_dir() for top in code.list_work_trees()):
+    if not _has_other_work_tree(store):
         return ""
+    place = str(code.work_tree)
     branch = code.read_branch()
-    place = f"{code.work_tree}, on branch {branch}" if branch else str(code.work_tree)
+    if branch:
+        place += f", on branch {branch}"
     return f"This server reads and saves in the work tree {place}; for another, start one there"
 
 
-class PersonalMemory:
-    """Stands for the user's own `Memory`, which begins with the first save.
+def _has_other_work_tree(store: Store) -> bool:
+    """Return whether there is a work tree besides those of the code and of the memory."""
+    own_work_trees = {store.code.work_tree, store.repo.work_tree}
+    other_work_trees = set(store.code.list_work_trees()) - own_work_trees
+    return any(tree.is_dir() for tree in other_work_trees)
 
-    Until then an empty one in a temporary folder answers, so that reading creates nothing.
+
+class PersonalMemory:
+    """A proxy for the user's own `Memory`, which the first save creates.
+
+    Until then it uses an empty memory in a temporary folder, so that reading creates nothing.
     """
 
     def __init__(self) -> None:
@@ -101,15 +104,20 @@ class PersonalMemory:
         if self._memory is None or is_saved != self._is_saved:
             self.close()
             self._is_saved = is_saved
-            if not is_saved:
-                folder = Path(self._exit_stack.enter_context(TemporaryDirectory(prefix="filemem-")))
-            create_repository(folder)  # without a watcher: what other servers save is looked for
-            self._memory = self._exit_stack.enter_context(
-                closing(Memory.open(folder, is_long_running=True))
-            )
+            self._memory = self._open(folder)
         return getattr(self._memory, name)
 
+    def _open(self, folder: Path) -> Memory:
+        """Open the memory in this folder, or an empty one before the first save."""
+        if not self._is_saved:
+            temporary_folder = TemporaryDirectory(prefix="filemem-")
+            folder = Path(self._exit_stack.enter_context(temporary_folder))
+        create_repository(folder)
+        # Without a watcher: each call looks for what other servers have saved.
+        memory = Memory.open(folder, is_long_running=True)
+        return self._exit_stack.enter_context(closing(memory))
+
     def close(self) -> None:
-        """Close everything; the next call opens it again."""
+        """Close the memory; the next call opens it again."""
         self._exit_stack.close()
         self._memory = None

@@ -1,4 +1,4 @@
-"""Options that several commands take, and makers of options."""
+"""Options that several commands take, and functions that build options."""
 
 from __future__ import annotations
 
@@ -31,11 +31,23 @@ limit_option = click.option(
 oneline_option = click.option(
     "--oneline", is_flag=True, help="One line each: short id, date, title, topic."
 )
+
+
+def _set_service(context: click.Context, _option: click.Parameter, is_stated: bool) -> None:
+    """Let the command ask the organisation's service too. Raises BadInput if none is set."""
+    if not is_stated:
+        return
+    from filemem.org.together import require_service
+
+    project = context.obj
+    project.service = require_service(project.working_folder)
+
+
 org_option = click.option(
     "--org",
     is_flag=True,
     expose_value=False,
-    callback=lambda context, _, stated: _set_service(context.obj) if stated else None,
+    callback=_set_service,
     help="Ask your organisation's index too: docs/organisation.md.",
 )
 agent_option = click.option("--agent", help="Name of the agent that acts, if it is not you.")
@@ -50,52 +62,49 @@ prefix_option = click.option(
 )
 
 
-def _set_service(project: Project) -> None:
-    from filemem.org.together import require_service
-
-    project.service = require_service(project.working_folder)
-
-
-def repeatable_option(*names: str, help: str, **settings: Any) -> Option:  # noqa: A002  click's word
-    """An option that may be repeated; its help says so."""
+def repeatable_option(*names: str, help: str, **settings: Any) -> Option:  # noqa: A002
+    """Build an option that may be repeated; its help says so."""
     return click.option(*names, multiple=True, help=f"{help} May be repeated.", **settings)
 
 
-def word_list_option(*names: str, help: str) -> Option:  # noqa: A002  click's word
-    """An option of words, which commas separate; it may be repeated."""
+def word_list_option(*names: str, help: str) -> Option:  # noqa: A002
+    """Build an option of words, which commas separate; it may be repeated."""
     return click.option(
         *names,
         multiple=True,
-        callback=lambda _context, _option, values: ",".join(values) or None,
+        callback=_join_words,
         help=f"{help} Commas separate. May be repeated.",
     )
 
 
+def _join_words(
+    _context: click.Context, _option: click.Parameter, values: tuple[str, ...]
+) -> str | None:
+    return ",".join(values) or None
+
+
 def _read_content(context: click.Context, _option: click.Parameter, name: str | None) -> str | None:
-    """The content of a file, or of standard input for "-". Raises BadInput."""
+    """Read a file, or standard input for "-"; None without the option. Raises BadInput."""
     if name is None:
         return None
     try:
-        data = (
-            sys.stdin.buffer.read()
-            if name == "-"
-            else (context.obj.working_folder / name).read_bytes()
-        )
+        if name == "-":
+            data = sys.stdin.buffer.read()
+        else:
+            data = (context.obj.working_folder / name).read_bytes()
         return data.decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", "it is not UTF-8")
         raise BadInput(f"{name} cannot be read: {reason}") from None
 
 
-def text_option(*names: str, help: str) -> Option:  # noqa: A002  click's word
-    """An option for a long text; "-" reads it from standard input."""
+def text_option(*names: str, help: str) -> Option:  # noqa: A002
+    """Build an option for a long text; "-" reads it from standard input."""
+    return click.option(*names, callback=_read_text, help=f'{help} "-" reads standard input.')
 
-    def read_value(
-        context: click.Context, option: click.Parameter, value: str | None
-    ) -> str | None:
-        return _read_content(context, option, value) if value == "-" else value
 
-    return click.option(*names, callback=read_value, help=f'{help} "-" reads standard input.')
+def _read_text(context: click.Context, option: click.Parameter, value: str | None) -> str | None:
+    return _read_content(context, option, value) if value == "-" else value
 
 
 file_option = click.option(

@@ -1,4 +1,4 @@
-"""An organisation's index on the command line: options here, the work in `org/commands`."""
+"""The commands of `filemem org`: an organisation's index. `org/commands` does the work."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from filemem.cli.options import json_option, pass_project, repeatable_option
-from filemem.cli.project import Project, print_answer
+from filemem.cli.project import Project, print_text
 from filemem.cli.serve import report_crash
 from filemem.errors import BrokenStore
 
@@ -23,7 +23,7 @@ _EXTRA_MODULES = ("jwt", "prometheus_client", "psycopg", "psycopg_binary", "psyc
 
 @contextmanager
 def _explain_missing_extra() -> Iterator[None]:
-    """Say how to install what is missing. Raises BrokenStore."""
+    """Turn a missing optional package into BrokenStore, with the command that installs it."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -34,7 +34,10 @@ def _explain_missing_extra() -> Iterator[None]:
 
 @contextmanager
 def _open_index(project: Project) -> Iterator[tuple[Any, Postgres]]:
-    """The functions of the commands, and the database. Raises BrokenStore, BadInput."""
+    """Open the database; yield the module `org.commands` and the database.
+
+    Raises BrokenStore, BadInput.
+    """
     with _explain_missing_extra():
         from filemem.org import commands
     with commands.open_index(project.working_folder) as index:
@@ -42,7 +45,8 @@ def _open_index(project: Project) -> Iterator[tuple[Any, Postgres]]:
 
 
 def _print_result(result: commands.CommandResult, *, as_json: bool = False) -> None:
-    print_answer({"success": True, **result.answer}, as_json, lambda _: result.text)
+    answer = {"success": True, **result.answer}
+    print_text(answer, as_json, result.text)
 
 
 @click.group()
@@ -97,9 +101,8 @@ def add(project: Project, repositories: Sequence[str], file: Path | None, as_jso
       filemem org add https://git.example.org/team/api.git ../web
     """
     with _open_index(project) as (commands, index):
-        _print_result(
-            commands.add(index, project.working_folder, repositories, file), as_json=as_json
-        )
+        result = commands.add(index, project.working_folder, repositories, file)
+        _print_result(result, as_json=as_json)
 
 
 @org.command()
@@ -202,7 +205,8 @@ def token(project: Project, action: str, name: str, days: int | None, as_json: b
       filemem org token revoke ada
     """
     with _open_index(project) as (commands, index):
-        _print_result(commands.manage_tokens(index, action, name, days), as_json=as_json)
+        result = commands.manage_tokens(index, action, name, days)
+        _print_result(result, as_json=as_json)
 
 
 @org.command()
@@ -221,9 +225,8 @@ def access(project: Project, file: Path, as_json: bool) -> None:
       filemem org access access.toml
     """
     with _open_index(project) as (commands, index):
-        _print_result(
-            commands.replace_rights(index, project.working_folder / file), as_json=as_json
-        )
+        result = commands.replace_rights(index, project.working_folder / file)
+        _print_result(result, as_json=as_json)
 
 
 @org.command()

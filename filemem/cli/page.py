@@ -1,4 +1,4 @@
-"""The page for people and the routes beside it, served over HTTP: alone, or beside MCP."""
+"""Serve the page for people over HTTP: by `filemem web`, or beside MCP by `filemem serve`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from filemem.server.door import Ask
 
 PORT = 3847
-NO_TOKEN = "none"  # noqa: S105  the word that a user sets in place of a token
+NO_TOKEN = "none"  # noqa: S105  a user sets this in place of a token
 OPEN_NOTICE = (
     "no token is needed: every program and every user of this machine may read and save here, "
     "private records apart"
@@ -42,7 +42,7 @@ ENCRYPTION_NOTICE = (
 
 
 class Request(NamedTuple):
-    """What the command line says about a page; `record` is the id of one to open."""
+    """What the command line asks for; `record` is the id of a record to open in the browser."""
 
     host: str = "127.0.0.1"
     port: int | None = None
@@ -53,18 +53,23 @@ class Request(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A page that is served, and whether its token must be shown since it was made here."""
+    """A page to serve, and whether its token was made for it, so that it must be shown."""
 
     site: Site
     address: Address
     has_new_token: bool
 
     def build_url(self, port: int, *, with_token: bool, record: str = "") -> str:
-        """Its address, or that of a record on it."""
-        host = f"[{self.address.host}]" if ":" in self.address.host else self.address.host
-        token = f"?token={self.address.token}" if with_token else ""
-        address = f"http://{host}:{port}/viewer{token}"
-        return build_document_url(address, record) if record else address
+        """Build the address of the page, or that of a record on it."""
+        host = self.address.host
+        if ":" in host:  # IPv6
+            host = f"[{host}]"
+        url = f"http://{host}:{port}/viewer"
+        if with_token:
+            url += f"?token={self.address.token}"
+        if record:
+            return build_document_url(url, record)
+        return url
 
 
 def serve_page(
@@ -75,7 +80,7 @@ def serve_page(
     opener: OpenMemory,
     on_crash: OnCrash,
 ) -> None:
-    """Serve the page and MCP until a signal comes; `show` opens an address in the browser."""
+    """Serve the page and MCP until a signal comes."""
     if request.phone:
         request = _prepare_phone_request(request)
     page = _build_page(project, request)
@@ -84,10 +89,9 @@ def serve_page(
         shows_token = page.has_new_token or request.phone
         _announce_page(page, port, ask, with_token=shows_token, record=request.record)
         if request.record:
-            address = page.build_url(
-                port, with_token=bool(page.address.token), record=request.record
-            )
-            Thread(target=open_browser, args=(address,)).start()
+            has_token = bool(page.address.token)
+            url = page.build_url(port, with_token=has_token, record=request.record)
+            Thread(target=open_browser, args=(url,)).start()
         unneeded_settings = config.read_web_settings().unneeded_note
         if unneeded_settings:
             click.echo(f"filemem: {unneeded_settings}", err=True)
@@ -99,7 +103,7 @@ def serve_page(
 
 
 def serve_beside_stdio(project: Project, dialect: Dialect, calls: CallQueue) -> None:
-    """Serve the page beside MCP; if that cannot be done, say so: MCP goes on."""
+    """Serve the page beside MCP; if that fails, report it and let MCP go on."""
     page = _build_page(project, Request())
 
     def announce_page(port: int, ask: Ask) -> None:
@@ -112,66 +116,78 @@ def serve_beside_stdio(project: Project, dialect: Dialect, calls: CallQueue) -> 
 
 
 def _build_page(project: Project, request: Request) -> Page:
-    """The site, and where it is served, by the command line, the settings and the environment."""
-    environment = config.read_web_settings()
+    """Build the site and its address; the command line wins over settings and environment."""
+    web_settings = config.read_web_settings()
     settings = config.load(project.folder)
-    settings.refuse_unread()  # the token may stand in what cannot be read
-    token = request.token or settings.token or environment.token
-    ports = (request.port, environment.port, PORT)
+    settings.refuse_unread()  # a setting that cannot be read may be the token
+    stated_token = request.token or settings.token or web_settings.token
+    token = stated_token
+    if stated_token == NO_TOKEN:
+        token = ""
+    elif not stated_token:
+        token = secrets.token_urlsafe(24)
     address = Address(
         host=request.host,
-        port=next(port for port in ports if port is not None),
-        is_remote_allowed=bool(token),
-        token="" if token == NO_TOKEN else token or secrets.token_urlsafe(24),
+        port=_choose_port(request, web_settings),
+        is_remote_allowed=bool(stated_token),
+        token=token,
         extra_names=request.names,
         is_loopback_refused=request.phone,
     )
-    return Page(
-        Site(environment, todo=_build_todo_lister(project)), address, has_new_token=not token
-    )
+
+    def list_todos() -> list[str]:
+        return doctor.list_todos(doctor.run_checks(project.folder, project.store))
+
+    site = Site(web_settings, todo=list_todos)
+    return Page(site, address, has_new_token=not stated_token)
 
 
-def _build_todo_lister(project: Project) -> Callable[[], list[str]]:
-    """What is still to be set up; the page of an empty memory shows it."""
-    return lambda: doctor.list_todos(doctor.run_checks(project.folder, project.store))
+def _choose_port(request: Request, web_settings: config.WebSettings) -> int:
+    if request.port is not None:
+        return request.port
+    if web_settings.port is not None:
+        return web_settings.port
+    return PORT
 
 
 def _announce_page(page: Page, port: int, ask: Ask, *, with_token: bool, record: str = "") -> None:
-    """Say where the page is, here and for `status`; here at a record."""
-    address = page.build_url(port, with_token=with_token)
-    shown_address = page.build_url(port, with_token=with_token, record=record)
-    click.echo(f"filemem: a page for people: {shown_address}", err=True)
+    """Print the address of the page, or that of a record on it, and publish it for `status`."""
+    url = page.build_url(port, with_token=with_token)
+    shown_url = page.build_url(port, with_token=with_token, record=record)
+    click.echo(f"filemem: a page for people: {shown_url}", err=True)
     if not page.address.token:
         click.echo(f"filemem: {OPEN_NOTICE}", err=True)
     page.site.add_log_line(f"started on port {port}")
 
     def publish_address(memory: Memory) -> None:
-        file = served.publish_address(memory.keeper.store.repo.private_folder, address)
+        file = served.publish_address(memory.keeper.store.repo.private_folder, url)
         memory.close_callbacks.append(file.close)
 
     ask(publish_address)
 
 
 def _prepare_phone_request(request: Request) -> Request:
-    """With a new token, on an address in the local network. Raises BadInput if one is stated."""
+    """Set a new token and an address in the local network. Raises BadInput if they are stated."""
     if request.token or request.names:
         raise BadInput(
             "--phone has an address and a token of its own",
             "leave out --token and --name",
             field="phone",
         )
-    host = find_local_address() if request.host == "127.0.0.1" else request.host
+    host = request.host
+    if host == "127.0.0.1":
+        host = find_local_address()
     return request._replace(host=host, token=secrets.token_urlsafe(24))
 
 
 def find_local_address() -> str:
-    """This machine's address in the local network.
+    """Return the address of this machine in the local network.
 
-    Raises BadInput if it has none, or if the Internet reaches it.
+    Raises BadInput if it has none, or if it can be reached from the Internet.
     """
     host = "127.0.0.1"
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
-        probe.connect(("192.0.2.1", 9))  # shows its own address on the way; nothing is sent
+        probe.connect(("192.0.2.1", 9))  # picks our address for this route; sends nothing
         host = probe.getsockname()[0]
     address = ipaddress.ip_address(host)
     if address.is_loopback or address.is_global:
@@ -183,7 +199,7 @@ def find_local_address() -> str:
     return host
 
 
-def _draw_qr_code(address: str) -> None:
-    """Show an address as a QR code."""
-    segno.make(address, error="l", micro=False).terminal(out=sys.stderr, border=2, compact=True)
+def _draw_qr_code(url: str) -> None:
+    code = segno.make(url, error="l", micro=False)
+    code.terminal(out=sys.stderr, border=2, compact=True)
     sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""The project that a command works on, and how it prints."""
+"""The project that a command works on; functions that print answers and errors."""
 
 from __future__ import annotations
 
@@ -27,15 +27,12 @@ _MIN_BAR_RECORDS = 200  # records whose indexing shows a bar
 
 
 class Project:
-    """What a command works on: the folder of `-C` and the store of `--store`.
-
-    Or, with `--personal`, the user's own memory.
-    """
+    """The memory that a command works on, as `-C`, `--store` or `--personal` name it."""
 
     def __init__(self, folder: str, store: str | None = None, *, personal: bool = False) -> None:
-        """Raises BadInput if there is no such folder; "" is the current one."""
+        """Raises BadInput if `folder` does not exist; "" is the current folder."""
         try:
-            # Now, as a server must not look elsewhere once the folder is gone.
+            # Resolved once: a server must not work elsewhere after its folder was deleted.
             self.working_folder = console.get_working_folder() / folder
         except FileNotFoundError:
             raise BadInput("the current folder was deleted", "go to a folder that exists") from None
@@ -45,16 +42,17 @@ class Project:
         self.store = store
         self.personal = personal
         self.on_open: Callable[[Memory], object] | None = None
-        """What is done with the memory as soon as it is open."""
+        """Called with the memory as soon as it is open."""
         self.service: Service | None = None
-        """An organisation's service that is asked too."""
+        """The organisation's service to ask too."""
 
     @property
     def folder(self) -> Path:
-        """The folder of the memory. Raises NotFound for a personal memory that does not exist
-        yet."""
-        folder = config.get_personal_folder() if self.personal else self.working_folder
-        if self.personal and not (folder / ".git").exists():
+        """The folder of the memory. Raises NotFound if there is no personal memory yet."""
+        if not self.personal:
+            return self.working_folder
+        folder = config.get_personal_folder()
+        if not (folder / ".git").exists():
             raise NotFound(
                 f"nothing is saved yet in your personal memory, {folder}",
                 "`filemem --personal save decision ...` begins it",
@@ -62,32 +60,42 @@ class Project:
         return folder
 
     def resolve_path(self, name: str, work_tree: Path) -> str:
-        """An existing file, glob or PATH:LINE as a path from the top of the tree; else the name."""
-        fixed_part = re.sub(r"/[^/]*[*?\[].*|[:#].*", "", name, flags=re.DOTALL)
-        if not (
-            fixed_part and any(os.path.lexists(self.folder / path) for path in (name, fixed_part))
-        ):
+        """Return an existing file, glob or PATH:LINE as a path from the top of the work tree.
+
+        A name that matches no file is returned as it is, and so is an absolute path outside.
+        """
+        if not self._is_existing_path(name):
             return name
         parent, base_name = os.path.split(os.path.normpath(self.folder.resolve() / name))
-        path = Path(
-            os.path.relpath(Path(os.path.realpath(parent), base_name), work_tree)
-        ).as_posix()
+        real_path = Path(os.path.realpath(parent), base_name)
+        path = Path(os.path.relpath(real_path, work_tree)).as_posix()
         is_outside = path.startswith("../")
-        return name if is_outside and os.path.isabs(name) else path  # noqa: PTH117
+        if is_outside and os.path.isabs(name):  # noqa: PTH117
+            return name
+        return path
+
+    def _is_existing_path(self, name: str) -> bool:
+        """Return whether a name, or what comes before its glob or line number, is a file."""
+        fixed_part = re.sub(r"/[^/]*[*?\[].*|[:#].*", "", name, flags=re.DOTALL)
+        if not fixed_part:
+            return False
+        if os.path.lexists(self.folder / name):
+            return True
+        return os.path.lexists(self.folder / fixed_part)
 
     def find_pages(self, name: str) -> tuple[str, list[str]]:
-        """The id of a record, and where pages show it as a document now."""
+        """Return the id of a record, and its addresses on the pages that are served now."""
         with self.memory() as memory:
             record_id = memory.resolve_id(name)
             pages = memory.status().get("pages", [])
-            return record_id, [build_document_url(page, record_id) for page in pages]
+        return record_id, [build_document_url(page, record_id) for page in pages]
 
     @contextmanager
     def memory(self, *, look: bool = True) -> Iterator[Memory]:
-        """Open the memory of this project, and close it at the end; `look` is that of
-        `Memory.open`.
+        """Open the memory of this project, and close it at the end.
 
-        A server does the commands of its clients on the memory that it has open.
+        Without `look` the index is not updated first. A command that a server runs for a client
+        gets the memory that the server has open.
         """
         client = console.CLIENT.get()
         if client:
@@ -105,36 +113,46 @@ class Project:
 
 
 def build_document_url(page_url: str, record_id: str) -> str:
-    """Where a page shows a record as a document; `page` is the address of its timeline."""
+    """Build the address of a record as a document, from the address of the page."""
     address, _, token = page_url.partition("?")
-    return f"{address}/read?id={quote(record_id, safe='')}{'&' if token else ''}{token}"
+    url = f"{address}/read?id={quote(record_id, safe='')}"
+    if token:
+        url += f"&{token}"
+    return url
 
 
 def build_progress_bar(label: str) -> Callable[[int, int], None]:
-    """Return a function that shows the progress of some work on many records on a terminal."""
+    """Return a function that shows on a terminal how far some work on many records is."""
     start = time.monotonic()
 
     def show_progress(count: int, total: int) -> None:
-        if total >= _MIN_BAR_RECORDS and sys.stderr.isatty():
-            rate = max(count, 1) / max(time.monotonic() - start, 0.001)
-            progress_note = f"{rate:,.0f} a second, {(total - count) / rate:,.0f} s left"
-            end = "\n" if count >= total else ""
-            sys.stderr.write(
-                f"\r{label} {count:,} of {total:,} records, {progress_note}\x1b[K{end}"
-            )
+        if total < _MIN_BAR_RECORDS or not sys.stderr.isatty():
+            return
+        seconds = max(time.monotonic() - start, 0.001)
+        rate = max(count, 1) / seconds
+        seconds_left = (total - count) / rate
+        progress = f"{count:,} of {total:,} records"
+        pace = f"{rate:,.0f} a second, {seconds_left:,.0f} s left"
+        end = "\n" if count >= total else ""
+        sys.stderr.write(f"\r{label} {progress}, {pace}\x1b[K{end}")
 
     return show_progress
 
 
 def print_answer(answer: Answer, as_json: bool, renderer: Callable[[Answer], str] = str) -> None:
-    """Print an answer as JSON, or as text by `shape`."""
-    text = (
-        json.dumps(answer, ensure_ascii=False, indent=2)
-        if as_json
-        else renderer(escape_value(answer))
-    )
-    console.get_output().write(f"{text}\n")
-    console.get_output().flush()
+    """Print an answer as JSON, or as the text that `renderer` returns."""
+    if as_json:
+        text = json.dumps(answer, ensure_ascii=False, indent=2)
+    else:
+        text = renderer(escape_value(answer))
+    output = console.get_output()
+    output.write(f"{text}\n")
+    output.flush()
+
+
+def print_text(answer: Answer, as_json: bool, text: str) -> None:
+    """Print an answer as JSON, or a text that says the same."""
+    print_answer(answer, as_json, lambda _: text)
 
 
 def report_error(error: FilememError, *, as_json: bool) -> None:
@@ -143,7 +161,9 @@ def report_error(error: FilememError, *, as_json: bool) -> None:
         print_answer(build_failure(error), as_json=True)
     error_output = console.get_error_output()
     label = style_text("error: ", "bold", "red", stream=error_output)
-    error_output.write(f"{label}{escape_value(error.message, 'message')}\n")
+    message = escape_value(error.message, "message")
+    error_output.write(f"{label}{message}\n")
     if error.hint:
         label = style_text("hint: ", "yellow", stream=error_output)
-        error_output.write(f"{label}{escape_value(error.hint, 'hint')}\n")
+        hint = escape_value(error.hint, "hint")
+        error_output.write(f"{label}{hint}\n")

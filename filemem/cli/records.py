@@ -1,4 +1,4 @@
-"""Commands that write records: save, update, forget, resolve ...; and get, which shows them."""
+"""The commands that write records, such as save, update, forget and resolve; and get."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _decision_options = (
 
 
 def _build_guard_options(help_suffix: str = "") -> tuple[Option, ...]:
-    """The options of guards; `more`: what the help of those that state one says besides."""
+    """Build the options of guards; `help_suffix` is added to the help of options that state one."""
     return (
         repeatable_option(
             "--forbid", help=f"A text that no line of the files in --in may contain{help_suffix}."
@@ -68,40 +68,45 @@ def _build_guard_options(help_suffix: str = "") -> tuple[Option, ...]:
 
 
 def _merge_guards(fields: dict[str, Any]) -> dict[str, Any]:
-    """Replace the options of guards with the field `guards`."""
+    """Replace the options of guards with the field `guards`. Raises BadInput."""
     globs = _split_words(fields.pop("within"))
-    guards: list[dict[str, object]] = [
-        {rule: text, "in": globs}
-        for rule in ("forbid", "require")
-        for text in fields.pop(rule) or ()
-    ]
+    guards: list[dict[str, object]] = []
+    for rule in ("forbid", "require"):
+        texts = fields.pop(rule) or ()
+        guards += [{rule: text, "in": globs} for text in texts]
     _refuse_unmatched_guards(globs, has_texts=bool(guards))
-    guards += [{"dependency": name} for name in _split_words(fields.pop("forbid_dependency"))]
-    return {**fields, "guards": guards or None}
+    packages = _split_words(fields.pop("forbid_dependency"))
+    guards += [{"dependency": package} for package in packages]
+    fields["guards"] = guards or None
+    return fields
 
 
 def _refuse_unmatched_guards(globs: list[str], *, has_texts: bool) -> None:
-    """Refuse texts without files, and files without texts. Raises BadInput."""
+    """Raise BadInput for texts without files, and for files without texts."""
     if globs and not has_texts:
-        raise BadInput("--in names files for --forbid or --require", "give one of them", "guards")
-    if has_texts and all(glob.startswith("!") for glob in globs):
-        raise BadInput(
-            "--forbid and --require need --in, which names the files", "--in 'src/**'", "guards"
-        )
+        message = "--in names files for --forbid or --require"
+        raise BadInput(message, "give one of them", field="guards")
+    names_files = any(not glob.startswith("!") for glob in globs)
+    if has_texts and not names_files:
+        message = "--forbid and --require need --in, which names the files"
+        raise BadInput(message, "--in 'src/**'", field="guards")
 
 
 def _split_words(text: str | None) -> list[str]:
-    """The words of an option that commas separate."""
-    return [part for part in map(str.strip, (text or "").split(",")) if part]
+    """Split the value of an option at commas; empty words are left out."""
+    parts = (text or "").split(",")
+    return [part.strip() for part in parts if part.strip()]
 
 
 class KindGroup(click.Group):
-    """The kinds of a record; options without one are of a decision."""
+    """The kinds of records to save; without a kind it is a decision."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """See click."""
-        is_option = bool(args) and args[0].startswith("-") and args[0] not in ctx.help_option_names
-        return super().parse_args(ctx, ["decision", *args] if is_option else args)
+        """Put the kind before options that come without one. See click."""
+        first_word = args[0] if args else ""
+        if first_word.startswith("-") and first_word not in ctx.help_option_names:
+            args = ["decision", *args]
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the options of a decision too. See click."""
@@ -153,7 +158,9 @@ def decision(**fields: Any) -> Fields:
 "src/auth/**"
       filemem save --topic api --decision "No ORM" --reasoning "Slow" --forbid "import orm" --in src
     """
-    return {"type": "decision", **fill_fields(_merge_guards(fields), "reasoning", "decision")}
+    arguments = {"type": "decision"}
+    arguments.update(fill_fields(_merge_guards(fields), "reasoning", "decision"))
+    return arguments
 
 
 @save.add_command
@@ -173,7 +180,9 @@ def checkpoint(**fields: Any) -> Fields:
     Example:
       filemem save checkpoint --summary "JWT done, refresh flow open" --next-steps "Rotate tokens"
     """
-    return {"type": "checkpoint", **fill_fields(fields, "summary")}
+    arguments = {"type": "checkpoint"}
+    arguments.update(fill_fields(fields, "summary"))
+    return arguments
 
 
 @save.add_command
@@ -202,7 +211,9 @@ def observation(**fields: Any) -> Fields:
       filemem save observation --title "API limit" --text "The API allows 100 requests a minute" \
 --concept limits
     """
-    return {"type": "observation", **fill_fields(fields, "text", "title")}
+    arguments = {"type": "observation"}
+    arguments.update(fill_fields(fields, "text", "title"))
+    return arguments
 
 
 @tool_command(
@@ -232,7 +243,7 @@ def get(web: bool, **fields: Any) -> Fields:
 
 
 def _print_page(names: Sequence[str]) -> NoReturn:
-    """Print where the page shows a record, and end the command. Raises BadInput, NotFound."""
+    """Print the address of a record on the page, and exit. Raises BadInput, NotFound."""
     if len(names) != 1:
         raise BadInput("the page shows one record", "give one ID", field="ids")
     context = click.get_current_context()
@@ -276,8 +287,11 @@ def edit(id: str) -> Fields:  # noqa: A002  the tools' word
     Example:
       filemem edit k3f9w2ma
     """
-    with click.get_current_context().obj.memory() as memory:
-        old_data = (memory.work_tree / memory.get(memory.resolve_id(id))[0].path).read_bytes()
+    project = click.get_current_context().obj
+    with project.memory() as memory:
+        record_id = memory.resolve_id(id)
+        hit = memory.get(record_id)[0]
+        old_data = (memory.work_tree / hit.path).read_bytes()
     return {"id": id, "data": edit_draft(old_data), "before": old_data}
 
 
@@ -302,7 +316,8 @@ def link(kind: str, other: str, **fields: Any) -> Fields:
     Example:
       filemem link k3f9w2ma 8m2c0q4t --as builds_on
     """
-    return {kind: [other], **fields}
+    fields[kind] = [other]
+    return fields
 
 
 @tool_command()
@@ -402,4 +417,4 @@ def resolve(**fields: Any) -> Fields:
       filemem resolve caching --decision "LRU in the process, Redis where shared" --reasoning \
 "Both were right"
     """
-    return fill_fields({**fields}, "reasoning", "decision")
+    return fill_fields(fields, "reasoning", "decision")

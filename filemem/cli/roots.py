@@ -1,8 +1,8 @@
-"""Which work tree of a repository a server serves: its own, or that of its client's root."""
+"""Choose the work tree that a server serves: its own, or that of its client's root."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,34 +16,39 @@ if TYPE_CHECKING:
 
 
 def build_root_follower(project: Project) -> Callable[[Callable[[], list[str]]], bool]:
-    """Return what moves a project to where the client works, and says whether it moved.
+    """Return a function that moves a project to the work tree of the client's root.
 
-    It gets what asks the client for the addresses of its roots, which it does where there are other
-    work trees. A root in another repository changes nothing: a client must not choose whose memory
-    is read.
+    The function gets a callback that asks the client for the addresses of its roots, and returns
+    whether the project has moved. It asks only if the repository has other work trees. A root in
+    another repository changes nothing: a client must not choose whose memory is read.
     """
-    start = project.working_folder.as_uri()
+    start_address = project.working_folder.as_uri()
 
     def move_project(list_roots: Callable[[], list[str]]) -> bool:
-        own_places = _find_places(start)
-        if own_places is None or not (own_places.common_dir / "worktrees").is_dir():
+        own_folders = _find_folders(start_address)
+        if own_folders is None or not (own_folders.common_dir / "worktrees").is_dir():
             return False
-        root_places = (places for places in map(_find_places, list_roots()) if places)
-        chosen_places = next(
-            (places for places in root_places if places.common_dir == own_places.common_dir),
-            own_places,
-        )
-        has_moved = chosen_places != _find_places(project.working_folder.as_uri())
-        if has_moved:
-            project.working_folder = chosen_places.work_tree
-        return has_moved
+        chosen_folders = _choose_root(list_roots(), own_folders)
+        if chosen_folders == _find_folders(project.working_folder.as_uri()):
+            return False
+        project.working_folder = chosen_folders.work_tree
+        return True
 
     return move_project
 
 
-def _find_places(address: str) -> GitFolders | None:
-    """Where the repository of a `file:` address on this machine lies; None if there is none."""
-    with suppress(FilememError, OSError, ValueError):  # also what is no address, or no name
+def _choose_root(addresses: Iterable[str], own_folders: GitFolders) -> GitFolders:
+    """Return the first root in the server's own repository; without one, the server's start."""
+    for address in addresses:
+        folders = _find_folders(address)
+        if folders is not None and folders.common_dir == own_folders.common_dir:
+            return folders
+    return own_folders
+
+
+def _find_folders(address: str) -> GitFolders | None:
+    """Find the repository of a `file:` address; None if there is none on this machine."""
+    with suppress(FilememError, OSError, ValueError):  # the address may be no path at all
         parts = urlsplit(address)
         folder = Path(unquote(parts.path, errors="surrogateescape"))
         if parts.scheme == "file" and parts.netloc in ("", "localhost") and folder.is_absolute():

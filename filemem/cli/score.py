@@ -1,4 +1,4 @@
-"""How the score of a search result came about, for `search --explain`."""
+"""Explain the score of a search result, for `search --explain`."""
 
 from __future__ import annotations
 
@@ -18,39 +18,45 @@ _PART_LABELS = {
 
 
 def iter_score_lines(hit: Answer, mode: str) -> Iterator[str]:
-    """Yield how the score of a hit came about, in `mode`: hybrid, keyword or vector."""
+    """Yield lines that explain the score of a hit; `mode` is hybrid, keyword or vector."""
     if "scores" in hit:
         yield from _iter_part_lines(hit["scores"], mode, hit.get("type", ""))
     else:
         yield "score   0.00: not matched itself; it replaced a decision that was"
-    for word, others in hit.get("instead", {}).items():
-        yield f'instead of "{word}" it says: {", ".join(others)}'
+    for word, other_words in hit.get("instead", {}).items():
+        yield f'instead of "{word}" it says: {", ".join(other_words)}'
 
 
-def _iter_part_lines(scores: Mapping[str, float], mode: str, kind: str) -> Iterator[str]:
-    """Yield each part of a score with its weight, then the score and how it follows from them."""
+def _iter_part_lines(scores: Mapping[str, float], mode: str, record_type: str) -> Iterator[str]:
+    """Yield each part of a score with its weight, then the score and how it was computed."""
     weights = _choose_weights(scores, mode)._asdict()
-    parts = {name: weight for name, weight in weights.items() if weight}
-    for name, weight in parts.items():
+    weighted_sum = 0.0
+    for name, weight in weights.items():
+        if not weight:
+            continue
+        weighted_sum += scores[name] * weight
         yield f"{name:<7} {scores[name]:.2f} x {weight:.2f}: {_PART_LABELS[name]}"
-    mean = sum(scores[name] * weight for name, weight in parts.items()) / sum(parts.values())
+    mean = weighted_sum / sum(weights.values())
     final = scores["final"]
-    difference_note = _explain_difference(final - mean, kind)
+    difference_note = _explain_difference(final - mean, record_type)
     yield f"score   {final:.2f}: the mean of these by weight is {mean:.2f}{difference_note}"
 
 
 def _choose_weights(scores: Mapping[str, float], mode: str) -> Weights:
-    has_meaning = any(scores[name] for name in ("vector", "title", "wording"))
+    has_meaning = scores["vector"] or scores["title"] or scores["wording"]
     if mode == "keyword" or not has_meaning:
         return query.KEYWORD_ONLY
-    return query.MEANING_ONLY if mode == "vector" else query.HYBRID
+    if mode == "vector":
+        return query.MEANING_ONLY
+    return query.HYBRID
 
 
-def _explain_difference(difference: float, kind: str) -> str:
-    """Why a score is not the mean of its parts: see `query.score`."""
+def _explain_difference(difference: float, record_type: str) -> str:
+    """Explain why a score is not the mean of its parts: `query.score` has the rules."""
     if abs(difference) < 0.01:
         return ""
-    few = "few records hold this word"
     if difference > 0:
-        return f", raised to above a half: {few}"
-    return ", halved: a checkpoint" if kind == "checkpoint" else f", halved: {few}, and it does not"
+        return ", raised to above a half: few records hold this word"
+    if record_type == "checkpoint":
+        return ", halved: a checkpoint"
+    return ", halved: few records hold this word, and it does not"

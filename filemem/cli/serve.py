@@ -68,11 +68,13 @@ def serve(
     """
     note = start.apply_settings(profile, variables)
     user, unneeded_note = start.read_powermem_user(powermem_file)
-    for line in (note, unneeded_note, *start.iter_hints(project, profile)):
+    notes = [note, unneeded_note]
+    notes += start.iter_hints(project, profile)
+    for line in notes:
         if line:
             click.echo(f"filemem: {line}", err=True)
     tools = build_dialect(project, profile, prefix)
-    if not page:  # others may reach a page: they do not ask an organisation in this user's name
+    if not page:  # who can reach a page must not ask an organisation in this user's name
         tools = add_org_scope(project, tools)
 
     def open_memory() -> Memory:
@@ -85,22 +87,23 @@ def serve(
 
         serve_beside_stdio(project, tools, calls)
 
+    handle_roots = None
+    if not page and not project.personal:  # a page keeps its memory
+        handle_roots = roots.build_root_follower(project)
     serve_stdio(
         tools,
         open_memory,
         version=VERSION,
         on_crash=report_crash,
         start_service=serve_page if page else None,
-        handle_roots=None
-        if page or project.personal
-        else roots.build_root_follower(project),  # a page stays
+        handle_roots=handle_roots,
     )
 
 
 def report_crash(tool: str, error: BaseException) -> None:
-    """Write a report of a defect; the server goes on."""
+    """Write a report of a defect in a tool, and name its file; the server goes on."""
     import traceback
 
-    traceback_text = "".join(traceback.format_exception(error))
-    path = write_crash_report(traceback_text, ["filemem", "serve", tool])
+    lines = traceback.format_exception(error)
+    path = write_crash_report("".join(lines), ["filemem", "serve", tool])
     click.echo(f"filemem: defect in {tool}, report in {path}", err=True)

@@ -1,4 +1,4 @@
-"""Commands that set a project up and check that all is ready: init and doctor."""
+"""The commands init and doctor: they set up a project and check that it is ready."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import click
 from filemem import config
 from filemem.agents import init as agents
 from filemem.agents.clients import Wiring
-from filemem.agents.doctor import Check, list_todos
-from filemem.agents.doctor import run_checks as examine
+from filemem.agents.doctor import Check, list_todos, run_checks
 from filemem.cli.options import json_option, pass_project
 from filemem.cli.project import Project, print_answer
 from filemem.cli.text import HINT, WARNING, Answer, format_fields, join_lines, style_text
@@ -90,12 +89,14 @@ def init(
       filemem init --own-branch
     """
     if wiring["profile"]:
-        load_profile(wiring["profile"])  # an unknown one is refused
+        load_profile(wiring["profile"])  # raises for an unknown profile
     chosen_wiring = Wiring.from_options(**wiring)
     if undo:
         answer = agents.undo_set_up(project.folder, project.store, chosen_wiring, dry_run=dry_run)
     else:
-        branch = "" if own_branch is None else config.validate_branch_name(own_branch)
+        branch = ""
+        if own_branch is not None:
+            branch = config.validate_branch_name(own_branch)
         answer = agents.set_up_project(
             project.folder, project.store, chosen_wiring, dry_run=dry_run, branch=branch
         )
@@ -103,31 +104,36 @@ def init(
 
 
 def _render_init(answer: Answer) -> str:
-    """What init did, or would do."""
-    rows = [row for step in answer["steps"] for row in _iter_step_rows(step, answer["dry_run"])]
+    """Render what init did, or would do."""
+    rows: list[str] = []
+    for step in answer["steps"]:
+        rows.append(_format_step(step, dry_run=answer["dry_run"]))
+        rows += step.get("diff", ())
     rows += _iter_next_steps(answer)
     if answer["clients"]:
         rows.append("coding agents, and what each still asks of you:")
-        rows += [f"  {row}" for row in answer["clients"]]
-    return join_lines(*rows, *format_fields(answer, (WARNING, HINT), 2))
+        rows += [f"  {client}" for client in answer["clients"]]
+    rows += format_fields(answer, [WARNING, HINT], indent=2)
+    return join_lines(rows)
 
 
-def _iter_step_rows(step: Answer, dry_run: bool) -> Iterator[str]:
-    prefix = "would " if dry_run and step["action"] != "keep" else ""
-    note = f"  ({step['note']})" if step["note"] else ""
-    yield f"{prefix}{step['action']} {step['path']}{note}"
-    yield from step.get("diff", ())
+def _format_step(step: Answer, *, dry_run: bool) -> str:
+    row = f"{step['action']} {step['path']}"
+    if dry_run and step["action"] != "keep":
+        row = f"would {row}"
+    if step["note"]:
+        row += f"  ({step['note']})"
+    return row
 
 
 def _iter_next_steps(answer: Answer) -> Iterator[str]:
+    """Yield what the user should do after init."""
     has_changes = any(step["action"] != "keep" for step in answer["steps"])
     if has_changes and not answer["dry_run"]:
         yield "nothing was staged or committed here: look at the files, then commit them yourself"
         if answer["branch"]:
-            yield (
-                f"until {config.REPOSITORY_FILE} is committed and pushed,"
-                " other clones do not find the memory"
-            )
+            committed_file = f"until {config.REPOSITORY_FILE} is committed and pushed,"
+            yield f"{committed_file} other clones do not find the memory"
     if "undo" in answer:
         yield "what agents keep in their own files stays" if has_changes else "nothing to undo"
 
@@ -153,18 +159,24 @@ def doctor(context: click.Context, project: Project, /, as_json: bool) -> None:
     """
     from filemem.org.together import check_service
 
-    checks = examine(project.folder, project.store)
+    checks = run_checks(project.folder, project.store)
     service = check_service(project.working_folder)
     if service:
-        checks.append(Check("organisation", *service))
-    steps = list_todos(checks)
+        state, todo = service
+        checks.append(Check("organisation", state=state, todo=todo))
+    todos = list_todos(checks)
     rows = [check._asdict() for check in checks]
-    print_answer({"success": True, "checks": rows, "todo": steps}, as_json, _render_checks)
-    context.exit(1 if steps else 0)
+    print_answer({"success": True, "checks": rows, "todo": todos}, as_json, _render_checks)
+    if todos:
+        context.exit(1)
 
 
 def _render_checks(answer: Answer) -> str:
-    """What each check came to, and what to do."""
-    rows = [f"{check['name']}: {check['state']}" for check in answer["checks"]]
-    steps = answer["todo"] or ["nothing"]
-    return join_lines(*rows, *(style_text(f"to do: {step}", "yellow") for step in steps))
+    """Render the result of each check, and what to do."""
+    checks = answer["checks"]
+    rows = [f"{check['name']}: {check['state']}" for check in checks]
+    todos = answer["todo"] or ["nothing"]
+    for todo in todos:
+        row = f"to do: {todo}"
+        rows.append(style_text(row, "yellow"))
+    return join_lines(rows)

@@ -1,10 +1,11 @@
-"""The answers of tools as text for people."""
+"""Render the answers of tools as text for people."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from filemem.cli.hit import get_short_name, index_by_id, render_hit, render_record, render_step
+from filemem.cli.score import iter_score_lines
 from filemem.cli.text import (
     HINT,
     NOTE,
@@ -23,56 +24,64 @@ from filemem.record import parse_topic
 _PENDING = Field("pending", "because: ", "yellow")
 _DEGRADED = Field("degraded", "degraded: ", "yellow")
 _NOTES = (_PENDING, _DEGRADED, WARNING, NOTE)
+_REPLACED = Field("replaced", "replaced: ")
+_WOULD_SUPERSEDE = Field("would_supersede", "would supersede ")
+_HISTORY_NOTES = (NOTE, Field("notes", "note: ", "yellow"))
 _WHY_LABELS = {"governs": "governs", "touched": "came with", "near": "may be about"}
 
 
-# -- what a command did
+# -- the result of a command that writes
 
 
 def render_message(answer: Answer) -> str:
-    """A message and its commit."""
-    return join_lines(
-        answer["message"] + _format_commit(answer), *format_fields(answer, (*_NOTES, HINT), 2)
-    )
+    """Render a message and its commit, then notes."""
+    rows = [answer["message"] + _format_commit(answer)]
+    rows += format_fields(answer, _NOTES, indent=2)
+    rows += format_fields(answer, [HINT], indent=2)
+    return join_lines(rows)
 
 
 def render_save(answer: Answer) -> str:
-    """What was saved, where, and what it replaced, or would replace."""
-    undo_hint = f"  undo: filemem forget {get_short_name(answer)}" if answer.get("undo") else ""
-    return join_lines(
+    """Render what was saved, where, and what it replaced or would replace."""
+    rows = [
         answer["message"],
         f"  {answer['path']}",
         f"  {answer['id']}{_format_commit(answer)}",
-        *format_fields(answer, (Field("replaced", "replaced: "),), 2),
-        undo_hint,
-        *format_fields(answer, (Field("would_supersede", "would supersede "), *_NOTES), 2),
-        *(_format_similar(record) for record in answer.get("similar") or ()),
-    )
-
-
-def _format_similar(record: Answer) -> str:
-    return f"  similar: {record['title']} ({record['id']}): {record['hint']}"
+    ]
+    rows += format_fields(answer, [_REPLACED], indent=2)
+    if answer.get("undo"):
+        rows.append(f"  undo: filemem forget {get_short_name(answer)}")
+    rows += format_fields(answer, [_WOULD_SUPERSEDE], indent=2)
+    rows += format_fields(answer, _NOTES, indent=2)
+    for record in answer.get("similar") or ():
+        rows.append(f"  similar: {record['title']} ({record['id']}): {record['hint']}")
+    return join_lines(rows)
 
 
 def render_forget(answer: Answer) -> str:
-    """What was removed and how to restore it; or the command that removes it from Git's history."""
+    """Render what was removed and how to restore it.
+
+    With `--purge` it is the command that removes the record from Git's history.
+    """
     if "purge" in answer:
         return str(answer["purge"])
-    restore_hint = (
-        f"  restore: filemem restore {get_short_name(answer)}" if answer.get("commit") else ""
-    )
-    return join_lines(render_message(answer), restore_hint)
+    rows = [render_message(answer)]
+    if answer.get("commit"):
+        rows.append(f"  restore: filemem restore {get_short_name(answer)}")
+    return join_lines(rows)
 
 
 def render_adopt(answer: Answer) -> str:
-    """Which files have ids now."""
-    return join_lines(
-        *(f"{row['path']}  {row['id']}{_format_commit(row)}" for row in answer["adopted"])
-    )
+    """Render which files have got ids."""
+    adopted = answer["adopted"]
+    return join_lines([f"{file['path']}  {file['id']}{_format_commit(file)}" for file in adopted])
 
 
 def _format_commit(answer: Answer) -> str:
-    return f"  commit {answer['commit'][:10]}" if answer.get("commit") else ""
+    commit = answer.get("commit")
+    if not commit:
+        return ""
+    return f"  commit {commit[:10]}"
 
 
 # -- records that answer a question
@@ -82,31 +91,42 @@ def render_search(
     answer: Answer,
     *,
     min_share: float = 0.0,
-    explain_hit: Callable[[Answer], Iterable[str]] = lambda _: (),
+    explained_mode: str = "",
 ) -> str:
-    """Search results, best first; those below a share of the best score are only counted."""
+    """Render search results, best first.
+
+    Results below `min_share` of the best score are only counted. With `explained_mode`, the mode of
+    the search, lines below each result explain its score.
+    """
     hits = answer["results"]
-    min_score = min_share * hits[0].get("score", 0.0) if hits else 0.0
-    shown_hits = [hit for hit in hits if hit.get("score", 0.0) >= min_score]
+    shown_hits = _drop_weak_hits(hits, min_share)
     records = index_by_id(shown_hits)
-    rows: list[str] = []
+    rows = format_head(answer)
+    if not hits:
+        rows.append("nothing found")
     for number, hit in enumerate(shown_hits, 1):
         rows.append(render_hit(number, hit, records))
-        rows += [style_text(f"      {row}", "dim") for row in explain_hit(hit)]
+        if explained_mode:
+            score_lines = iter_score_lines(hit, explained_mode)
+            rows += [style_text(f"      {line}", "dim") for line in score_lines]
     hidden_count = len(hits) - len(shown_hits)
     if hidden_count:
-        rows.append(
-            style_text(
-                f"{format_count(hidden_count, 'weaker hit')}: -n {len(hits)} shows all", "dim"
-            )
-        )
-    return join_lines(*format_head(answer), *(rows or ["nothing found"]))
+        weaker_hits = format_count(hidden_count, "weaker hit")
+        rows.append(style_text(f"{weaker_hits}: -n {len(hits)} shows all", "dim"))
+    return join_lines(rows)
+
+
+def _drop_weak_hits(hits: Sequence[Answer], min_share: float) -> list[Answer]:
+    """Return the hits that have at least `min_share` of the best score, which comes first."""
+    if not hits:
+        return []
+    min_score = min_share * hits[0].get("score", 0.0)
+    return [hit for hit in hits if hit.get("score", 0.0) >= min_score]
 
 
 def render_why(answer: Answer) -> str:
-    """The decisions behind some code, in groups, the surest first."""
-    span = "-".join(str(answer[name]) for name in ("line", "last_line") if name in answer)
-    location = f"{answer['path']}:{span}" if span else answer["path"]
+    """Render the decisions behind some code, in groups, the surest first."""
+    location = _format_location(answer)
     records = index_by_id(answer["results"])
     rows = format_head(answer)
     kind = ""
@@ -119,108 +139,141 @@ def render_why(answer: Answer) -> str:
     total = answer["total"]
     if total > count:
         rows.append(f"{count} of {total} are shown: -n {total} shows all")
-    return join_lines(*rows, "" if records else f"no decision mentions {location}")
+    if not records:
+        rows.append(f"no decision mentions {location}")
+    return join_lines(rows)
+
+
+def _format_location(answer: Answer) -> str:
+    """Format a place in the code: `path`, `path:line` or `path:line-last_line`."""
+    location = str(answer["path"])
+    if "line" in answer:
+        location += f":{answer['line']}"
+    if "last_line" in answer:
+        location += f"-{answer['last_line']}"
+    return location
 
 
 def render_records(answer: Answer) -> str:
-    """Whole records."""
+    """Render whole records, with an empty line between two."""
     records = index_by_id(answer["results"])
-    record_texts = (render_record(hit, records) for hit in answer["results"])
-    return join_cells(*format_head(answer), *record_texts, separator="\n\n")
+    texts = format_head(answer)
+    texts += [render_record(hit, records) for hit in answer["results"]]
+    return join_cells(*texts, separator="\n\n")
 
 
 def render_checkpoint(answer: Answer) -> str:
-    """The checkpoint to resume from, and whose it is if it is another author's."""
+    """Render the checkpoint to resume from; a note names its author if that is not the user."""
+    rows = format_head(answer)
     checkpoint = answer["checkpoint"]
-    return join_lines(
-        *format_head(answer), render_record(checkpoint, {}) if checkpoint else answer["message"]
-    )
+    if checkpoint:
+        rows.append(render_record(checkpoint, {}))
+    else:
+        rows.append(answer["message"])
+    return join_lines(rows)
 
 
 def render_topics(answer: Answer) -> str:
-    """One line a topic."""
-    rows = [_format_topic(topic) for topic in answer["topics"]]
-    return join_lines(*format_head(answer), *(rows or ["no topics found"]), *format_omitted(answer))
+    """Render one line for each topic."""
+    rows = format_head(answer)
+    rows += [_format_topic(topic) for topic in answer["topics"]]
+    if not answer["topics"]:
+        rows.append("no topics found")
+    rows.append(format_omitted(answer))
+    return join_lines(rows)
 
 
 def _format_topic(topic: Answer) -> str:
-    number = f"ADR-{topic['number']}" if "number" in topic else ""
-    title = parse_topic(topic["title"]) if number else topic["title"]
+    number = ""
+    title = topic["title"]
+    if "number" in topic:
+        number = f"ADR-{topic['number']}"
+        title = parse_topic(title)
     name = topic["topic"]
     place = title
     if not topic["stated"]:
         name = title or name
         place = topic.get("path", "")
+    fork_note = ""
+    if topic["forked"]:
+        fork_note = style_text(f"forked ({topic['heads']} heads)", "red")
     return join_cells(
         number,
         style_text(name, "bold"),
         place,
         f"({format_count(topic['decisions'], 'decision')})",
-        style_text(f"forked ({topic['heads']} heads)", "red") if topic["forked"] else "",
-        *format_fields(topic, (NOTE,)),
+        fork_note,
+        *format_fields(topic, [NOTE]),
     )
 
 
-def format_omitted(answer: Answer) -> list[str]:
-    """How many topics were left out, and how to list them."""
+def format_omitted(answer: Answer) -> str:
+    """Format how many topics were left out and how to list them; "" if all are shown."""
     omitted_count = answer.get("more")
-    return (
-        [f"{omitted_count:,} more topics: -n {omitted_count + answer['count']} lists all"]
-        if omitted_count
-        else []
-    )
+    if not omitted_count:
+        return ""
+    total = omitted_count + answer["count"]
+    return f"{omitted_count:,} more topics: -n {total} lists all"
 
 
 def format_head(answer: Answer) -> list[str]:
-    """The commit that an answer is as of, if not the present, and why it may be incomplete."""
-    notes = format_fields(answer, _NOTES, 2)
+    """Format the commit of an answer about the past, and why an answer may be incomplete."""
+    notes = format_fields(answer, _NOTES, indent=2)
     moment = answer.get("at")
     if not moment:
         return notes
     commit = moment["commit"]
-    name = "" if commit.startswith(moment["name"]) else f"{moment['name']}: "
-    as_of = f"as of {name}commit {commit[:10]} of {moment['date'][:10]}"
+    name = moment["name"]
+    name_prefix = "" if commit.startswith(name) else f"{name}: "
+    as_of = f"as of {name_prefix}commit {commit[:10]} of {moment['date'][:10]}"
     return [style_text(as_of, "yellow"), *notes]
 
 
 def render_oneline(answer: Answer) -> str:
-    """A line for each record, decision or topic: short id, date, title, topic."""
-    records = answer.get("results") or answer.get("chain") or answer.get("topics") or ()
-    rows = [*format_head(answer), *map(_format_record_line, records), *format_omitted(answer)]
-    return "\n".join(rows) or "nothing found"
+    """Render a line for each record, decision or topic: short id, date, title, topic."""
+    rows = format_head(answer)
+    for field in ("results", "chain", "topics"):
+        rows += [_format_record_line(record) for record in answer.get(field, ())]
+    rows.append(format_omitted(answer))
+    return join_lines(rows) or "nothing found"
 
 
 def _format_record_line(record: Answer) -> str:
-    name = record.get("id") or next(iter(record.get("ids", ())), "")
-    dates = (record.get(key) for key in ("created", "date", "latest"))
-    texts = (
-        name.rpartition("_")[2],
-        str(next(filter(None, dates), ""))[:10],
+    record_id = record.get("id", "")
+    if not record_id and record.get("ids"):
+        record_id = record["ids"][0]  # a topic: the decision that holds on it
+    day = ""
+    for field in ("created", "date", "latest"):
+        if not day:
+            day = record.get(field, "")[:10]
+    return join_cells(
+        record_id.rpartition("_")[2],
+        day,
         record["title"],
         record.get("topic"),
         "superseded" if record.get("superseded_by") else "",
         record.get("repository"),
     )
-    return join_cells(*texts)
 
 
-# -- how records came to be what they are
+# -- history
 
 
 def render_history(answer: Answer) -> str:
-    """A chain, oldest first."""
-    rows = [*format_head({**answer, "note": ""}), style_text(answer["topic"], "bold")]
+    """Render the chain of a topic, oldest decision first."""
+    rows = format_head(dict(answer, note=""))  # the note is about the topic, and comes last
+    rows.append(style_text(answer["topic"], "bold"))
     titles = {step["id"]: step["title"] for step in answer["chain"]}
     previous_id = ""
     for step in answer["chain"]:
         rows.append(render_step(step, previous_id, titles))
         previous_id = step["id"]
-    rows += format_fields(answer, (NOTE, Field("notes", "note: ", "yellow")))
+    rows += format_fields(answer, _HISTORY_NOTES)
     if answer["forked"]:
         count = len(answer["heads"])
         fork_note = f"forked: {count} decisions hold at once; {format_fork_hint(answer['topic'])}"
         rows.append(style_text(fork_note, "red"))
-    return join_lines(*rows)
+    return join_lines(rows)
 
 
 RENDERERS: Mapping[str, Callable[[Answer], str]] = {
@@ -242,4 +295,4 @@ RENDERERS: Mapping[str, Callable[[Answer], str]] = {
     "index": render_message,
     "sync": render_message,
 }
-"""How the answer of each tool is shown."""
+"""Tool -> the function that renders its answer."""

@@ -1,4 +1,4 @@
-"""The command site: the page as static files."""
+"""The command site: write the page as static files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from filemem.cli.options import json_option, pass_project
-from filemem.cli.project import Project, print_answer
+from filemem.cli.project import Project, print_text
 from filemem.web.export import write_site
 
 
@@ -35,4 +35,4 @@ def site(project: Project, /, as_json: bool, out: Path, base: str) -> None:
         folder = project.working_folder / out
         count = write_site(memory, folder, base)
     answer = {"success": True, "folder": str(folder), "records": count}
-    print_answer(answer, as_json, lambda _: f"{count} records: {folder}/index.html")
+    print_text(answer, as_json, f"{count} records: {folder}/index.html")

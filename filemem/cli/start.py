@@ -1,4 +1,4 @@
-"""What a server takes and says at its start, beside the protocol."""
+"""The settings and hints of a server at its start."""
 
 from __future__ import annotations
 
@@ -14,23 +14,29 @@ from filemem.repo import Repo
 
 
 def apply_settings(profile: str, variables: Path | None) -> str:
-    """Take the settings that a profile and a file of variables bring; return what is unneeded."""
+    """Apply the settings of a profile and of a file of variables.
+
+    Returns a note on settings that are not needed, or "".
+    """
     if profile == "powermem":
         config.create_powermem_settings()
-    return config.load_environment_file(variables) if variables else ""
+    if variables is None:
+        return ""
+    return config.load_environment_file(variables)
 
 
 def read_powermem_user(file: Path | None) -> tuple[str, str]:
-    """The user that a settings file of powermem names, and which of its settings are unneeded."""
+    """Return the user that a settings file of powermem names, and a note on unneeded settings."""
     if file is None:
         return "", ""
     user, unneeded = config.read_powermem_file(file)
-    reason = "not needed here: docs/migrating.md says why"
-    return user, f"{file.name}: {unneeded} {reason}" if unneeded else ""
+    if not unneeded:
+        return user, ""
+    return user, f"{file.name}: {unneeded} not needed here: docs/migrating.md says why"
 
 
 def iter_hints(project: Project, profile: str) -> Iterator[str]:
-    """What a user should know at the start of a server."""
+    """Yield what a user should know at the start of a server; "" for nothing."""
     yield config.read_web_settings().unneeded_note
     if profile.startswith("mama"):
         yield _build_import_hint(project)
@@ -42,10 +48,10 @@ def iter_hints(project: Project, profile: str) -> Iterator[str]:
 
 
 def _build_import_hint(project: Project) -> str:
-    """How to import an old database of MAMA; "" if there is none, or if it was shown before."""
-    database = (
-        None if project.personal else config.find_usual_source("mama", project.working_folder)
-    )
+    """Build a hint on an old database of MAMA; "" if there is none, or if it was shown before."""
+    if project.personal:
+        return ""
+    database = config.find_usual_source("mama", project.working_folder)
     if database is None:
         return ""
     with suppress(FilememError), closing(Repo.discover(project.working_folder)) as repo:

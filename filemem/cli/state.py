@@ -1,4 +1,4 @@
-"""The state of the memory as text, and what is left to the user, for `status`."""
+"""Render the answer of `status`: the state of the memory, and what the user must do."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from filemem.dialects.tool import format_count
 
 
 class _Leftover(NamedTuple):
-    """Records that are left to the user: a field of the answer, and what is to be done."""
+    """A field of the answer that lists records which need the user, and how to report them."""
 
     field: str
     noun: str
     state: str
-    committed_by_hand: bool = False  # the command that commits them stands behind
+    committed_by_hand: bool = False  # the command that commits them is printed too
 
 
 _LEFTOVERS = (
@@ -34,38 +34,47 @@ _LEFTOVERS = (
     _Leftover("new", "record", "not in Git yet", committed_by_hand=True),
     _Leftover("gone", "record", "missing, although no commit deleted it"),
 )
-_MAX_SHOWN = 3  # of each
+_MAX_SHOWN = 3  # records of each kind that are listed
 _REMARKS = ("note", "trouble", "incomplete", "not_read", "left", "settings", "degraded")
 
 
 def render_status(answer: Answer, *, verbose: bool = False) -> str:
-    """The state of the memory, and what to do."""
-    todo = [
-        *_iter_leftovers(answer, verbose=verbose),
-        *_iter_pending(answer),
-        *_iter_unshared(answer),
-        *_iter_remarks(answer),
-    ]
-    facts = [*_iter_facts(answer), *(_iter_index_facts(answer) if verbose else ())]
-    return join_lines(*facts, *(todo or ["nothing to do"]))
+    """Render the state of the memory, and what to do."""
+    rows = list(_iter_facts(answer))
+    if verbose:
+        rows += _iter_index_facts(answer)
+    todo = list(_iter_leftovers(answer, verbose=verbose))
+    todo += _iter_pending(answer)
+    todo += _iter_unshared(answer)
+    todo += _iter_remarks(answer)
+    if not todo:
+        todo = ["nothing to do"]
+    return join_lines(rows + todo)
 
 
 def _iter_leftovers(answer: Answer, *, verbose: bool) -> Iterator[str]:
+    """Yield the records that need the user: a heading for each kind, some records below it."""
     for leftover in _LEFTOVERS:
         entries = answer.get(leftover.field, ())
         if not entries:
             continue
-        rows = [entry if isinstance(entry, str) else entry["restore"] for entry in entries]
-        command = f": {answer.get('commit')}" if leftover.committed_by_hand else ""
-        heading = f"{format_count(len(rows), leftover.noun)} {leftover.state}{command}"
+        heading = f"{format_count(len(entries), leftover.noun)} {leftover.state}"
+        if leftover.committed_by_hand:
+            heading += f": {answer.get('commit')}"
         yield style_text(heading, "yellow")
-        max_rows = len(rows) if verbose else _MAX_SHOWN
-        yield from (f"    {row}" for row in rows[:max_rows])
-        if len(rows) > max_rows:
-            yield f"    and {len(rows) - max_rows} more: filemem status -v"
+        shown_count = len(entries)
+        if not verbose:
+            shown_count = min(shown_count, _MAX_SHOWN)
+        for entry in entries[:shown_count]:
+            row = entry if isinstance(entry, str) else entry["restore"]
+            yield f"    {row}"
+        hidden_count = len(entries) - shown_count
+        if hidden_count:
+            yield f"    and {hidden_count} more: filemem status -v"
 
 
 def _iter_pending(answer: Answer) -> Iterator[str]:
+    """Yield the saves that could not be committed yet, each with the reason."""
     for save in answer["pending"]:
         yield f"waits: {save['path']}, saved {save['age']} ago: {save['reason']}"
     if answer["pending"]:
@@ -73,10 +82,12 @@ def _iter_pending(answer: Answer) -> Iterator[str]:
 
 
 def _iter_unshared(answer: Answer) -> Iterator[str]:
-    sides = [f"{answer[side]} {side}" for side in ("ahead", "behind") if answer.get(side)]
-    if sides:
+    """Yield how far the branch and its upstream differ, if they do."""
+    sides = ("ahead", "behind")
+    counts = [f"{answer[side]} {side}" for side in sides if answer.get(side)]
+    if counts:
         upstream = answer["upstream"]
-        yield f"commits: {', '.join(sides)}, compared with {upstream}: {answer['share']}"
+        yield f"commits: {', '.join(counts)}, compared with {upstream}: {answer['share']}"
 
 
 def _iter_remarks(answer: Answer) -> Iterator[str]:
@@ -84,28 +95,41 @@ def _iter_remarks(answer: Answer) -> Iterator[str]:
     if state != "in step":
         yield style_text(f"the index is {state}: filemem index", "yellow")
     for name in _REMARKS:
-        if answer.get(name):
-            yield style_text(f"{name.replace('_', ' ')}: {answer[name]}", "yellow")
+        remark = answer.get(name)
+        if remark:
+            label = name.replace("_", " ")
+            yield style_text(f"{label}: {remark}", "yellow")
 
 
 def _iter_facts(answer: Answer) -> Iterator[str]:
-    counts = answer["records"]
-    yield f"{answer['store']}: " + ", ".join(format_count(counts[kind], kind) for kind in counts)
-    if counts["decision"]:
-        holding = answer["holding"]
-        yield f"{format_count(holding, 'decision')} {'holds' if holding == 1 else 'hold'}"
+    """Yield what the memory contains, and where it can be seen."""
+    record_counts = answer["records"]
+    counts = [format_count(count, kind) for kind, count in record_counts.items()]
+    store = answer["store"]
+    yield f"{store}: {', '.join(counts)}"
+    if record_counts["decision"]:
+        live_count = answer["holding"]
+        decisions = format_count(live_count, "decision")
+        verb = "holds" if live_count == 1 else "hold"
+        yield f"{decisions} {verb}"
     checkpoint = answer.get("checkpoint")
     if checkpoint:
-        yield f"last checkpoint: {checkpoint['created'][:10]}  {checkpoint['title']}"
-    yield from (f"page: {page}" for page in answer.get("pages", ()))
-    if answer.get("owners"):
-        yield f"memories that powermem's tools add are of {answer['owners']}"
+        day = checkpoint["created"][:10]
+        yield f"last checkpoint: {day}  {checkpoint['title']}"
+    pages = answer.get("pages", ())
+    for page in pages:
+        yield f"page: {page}"
+    owners = answer.get("owners")
+    if owners:
+        yield f"memories that powermem's tools add are of {owners}"
 
 
 def _iter_index_facts(answer: Answer) -> Iterator[str]:
+    """Yield the size, model, state and folder of the index."""
     index = answer["index"]
-    records = format_count(index["records"], "record")
-    yield f"index: {records}, {index['model'] or 'words alone'}: {index['state']}"
+    record_count = format_count(index["records"], "record")
+    model = index["model"] or "words alone"
+    yield f"index: {record_count}, {model}: {index['state']}"
     yield f"    {index['folder']}"
     lost_count = answer.get("recalls_given_up")
     if lost_count:

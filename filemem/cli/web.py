@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING
 
 import click
@@ -81,22 +80,27 @@ def web(
     """
     from filemem.cli import page
 
-    repo = Repo.discover(project.folder)  # without one it does not start
+    repo = Repo.discover(project.folder)  # raises outside a repository
     repo.close()
-    open_browser = partial(browser.open_page, repo.private_folder)
-    record, pages = project.find_pages(id) if id else ("", [])
-    if pages:
-        click.echo(pages[0])
-        open_browser(pages[0])
-        return
+
+    def open_browser(url: str) -> None:
+        browser.open_page(repo.private_folder, url)
+
+    record_id = ""
+    if id:
+        record_id, pages = project.find_pages(id)
+        if pages:
+            click.echo(pages[0])
+            open_browser(pages[0])
+            return
     tools = build_dialect(project, profile["profile"], profile["prefix"])
-    request = page.Request(host, port, token, names, phone, record)
-    page.serve_page(
-        project, tools, request, open_browser, partial(_open_memory, project), report_crash
+    request = page.Request(
+        host=host, port=port, token=token, names=names, phone=phone, record=record_id
     )
 
+    def open_memory() -> Memory:
+        from filemem.cli import opener
 
-def _open_memory(project: Project) -> Memory:
-    from filemem.cli.opener import open_memory
+        return opener.open_memory(project)
 
-    return open_memory(project)
+    page.serve_page(project, tools, request, open_browser, open_memory, report_crash)

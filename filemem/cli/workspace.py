@@ -1,4 +1,4 @@
-"""Repositories that are searched together: the command workspace, and who takes part."""
+"""The command workspace: register repositories that are searched together."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 
 from filemem import config
 from filemem.cli.options import json_option, pass_project
-from filemem.cli.project import Project, print_answer
+from filemem.cli.project import Project, print_text
 from filemem.errors import BadInput, FilememError, NotFound
 from filemem.repo.run import find_repository
 
@@ -42,47 +42,55 @@ def workspace(project: Project, action: str, paths: Sequence[str], as_json: bool
       filemem search --workspace "how do we cache?"
     """
     folders = [project.working_folder / path for path in paths or (".",)]
-    registered = {*config.read_workspace()}
     if action == "add":
-        config.write_workspace(registered | {_index_repository(folder) for folder in folders})
+        _add_repositories(folders)
     elif action == "remove":
-        removed_folders = {_find_work_tree(folder) for folder in folders}
-        if removed_folders - registered:
-            raise NotFound(
-                f"{min(removed_folders - registered)} is not registered",
-                "filemem workspace list shows what is",
-            )
-        config.write_workspace(registered - removed_folders)
-        # Earlier versions kept an index of them all.
-        shutil.rmtree(
-            config.load(project.working_folder).index_cache / "workspace", ignore_errors=True
-        )
-    rows = list(map(str, config.read_workspace()))
+        _remove_repositories(project, folders)
+    rows = [str(work_tree) for work_tree in config.read_workspace()]
     text = "\n".join(rows) or "no repository is registered: filemem workspace add"
-    print_answer(
-        {"success": True, "count": len(rows), "repositories": rows}, as_json, lambda _: text
-    )
+    answer = {"success": True, "count": len(rows), "repositories": rows}
+    print_text(answer, as_json, text)
+
+
+def _add_repositories(folders: Sequence[Path]) -> None:
+    work_trees = set(config.read_workspace())
+    for folder in folders:
+        work_trees.add(_index_repository(folder))
+    config.write_workspace(work_trees)
+
+
+def _remove_repositories(project: Project, folders: Sequence[Path]) -> None:
+    """Take repositories out of the list. Raises NotFound if one is not in it."""
+    registered = set(config.read_workspace())
+    removed = {_find_work_tree(folder) for folder in folders}
+    unknown = removed - registered
+    if unknown:
+        raise NotFound(f"{min(unknown)} is not registered", "filemem workspace list shows what is")
+    config.write_workspace(registered - removed)
+    # Earlier versions kept one index of all registered repositories.
+    index_cache = config.load(project.working_folder).index_cache
+    shutil.rmtree(index_cache / "workspace", ignore_errors=True)
 
 
 def _index_repository(folder: Path) -> Path:
-    """Bring the index of a repository up to date; return its work tree."""
+    """Update the index of a repository; return its work tree."""
     with Project(str(folder)).memory() as memory:
         return memory.work_tree
 
 
 def _find_work_tree(folder: Path) -> Path:
-    """The work tree that a folder belongs to; a folder that was deleted stands for itself."""
+    """Return the work tree of a folder; the folder itself if it was deleted."""
     with suppress(FilememError):
         return find_repository(folder).work_tree
-    return Path(os.path.abspath(folder))  # noqa: PTH100 - no link in it can be followed any more
+    return Path(os.path.abspath(folder))  # noqa: PTH100 - its links cannot be resolved any more
 
 
 def join_workspace(
     memory: Memory, other_paths: Sequence[Path] = (), *, include_registered: bool = True
 ) -> None:
-    """Let a memory be searched together with others, which are opened at the first question.
+    """Search a memory together with other repositories, which the first search opens.
 
-    Raises BadInput if none is registered.
+    Raises BadInput if registered repositories are wanted and there is none.
     """
     from filemem.memory.workspace import Workspace
 
@@ -96,9 +104,16 @@ def join_workspace(
 
 
 def is_registered(project: Project) -> bool:
-    """Whether the repository at hand is registered; any work tree of it counts."""
-    common_folders: list[Path] = []
-    for folder in (project.working_folder, *config.read_workspace()):
-        with suppress(FilememError):
-            common_folders.append(find_repository(folder).common_dir)
-    return bool(common_folders) and common_folders[0] in common_folders[1:]
+    """Return whether the repository of a project is registered, by any of its work trees."""
+    registered = config.read_workspace()
+    common_folder = _find_common_folder(project.working_folder)
+    if common_folder is None:
+        return False
+    return any(_find_common_folder(work_tree) == common_folder for work_tree in registered)
+
+
+def _find_common_folder(folder: Path) -> Path | None:
+    """Return the Git folder that all work trees of a repository share; None outside one."""
+    with suppress(FilememError):
+        return find_repository(folder).common_dir
+    return None

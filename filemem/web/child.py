@@ -1,12 +1,12 @@
-"""One run of JavaScript, in a process that is thrown away: started as a script, never imported.
+"""The child process that runs JavaScript once: started as a script, never imported.
 
-The engine has no files, no network, no `require` and no `process`; what it may ask for is a line to
-the parent, who decides. The limits here are the second wall: the first is that the parent ends this
-process when its time is over.
+The engine has no files, no network, no `require` and no `process`. For anything else it sends a
+line to the parent, which decides. The parent ends this process when its time is over; the limits
+here are a second barrier.
 
-It reads one line {"code", "functions"} and then a line for each answer; it writes {"call": [name,
-JSON text of the arguments]}, {"log": text} and, last, {"value": JSON text} or {"error": text}. What
-a script made is never read here.
+The child reads one line {"code", "functions"} and then a line for each answer. It writes {"call":
+[name, JSON text of the arguments]}, {"log": text} and, last, {"value": JSON text} or {"error":
+text}. It never parses what a script made.
 """
 
 from __future__ import annotations
@@ -28,23 +28,20 @@ MAX_LOG_LINE = 2_000  # characters of each
 
 
 def main() -> None:
-    """Run what the parent sends."""
-    sys.path.insert(
-        0, sys.argv[1]
-    )  # where the engine is installed; nothing else of the parent's path
+    """Run the script that the parent sends."""
+    engine_folder = sys.argv[1]
+    seconds = int(sys.argv[2])
+    sys.path.insert(0, engine_folder)  # the only part of the parent's path
     import quickjs  # noqa: PLC0415
 
     prelude = (Path(__file__).parent / "assets/prelude.js").read_text("utf-8")
-    limit_process(int(sys.argv[2]))
+    limit_process(seconds)
     task = json.loads(sys.stdin.readline())
     send_line(run_script(quickjs, prelude, task["code"], task["functions"]))
 
 
 def limit_process(seconds: int) -> None:
-    """Give up what this process does not need.
-
-    Where the system knows no such limits, the parent's remain.
-    """
+    """Limit the resources of this process, as far as the system can."""
     limits = {
         "CPU": seconds,
         "AS": MAX_ADDRESS_SPACE,
@@ -53,17 +50,16 @@ def limit_process(seconds: int) -> None:
         "CORE": 0,
         "NPROC": 0,
     }
-    for name, value in limits.items():
-        with contextlib.suppress(
-            AttributeError, ValueError, OSError
-        ):  # unknown here, or lower already
-            resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (value, value))
+    for name, limit in limits.items():
+        # The limit may be unknown here, or lower already.
+        with contextlib.suppress(AttributeError, ValueError, OSError):
+            resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (limit, limit))
 
 
 class ScriptRun:
-    """One run of a script: what it logged, and what it came to.
+    """A run of a script: how many lines it has logged, and its outcome.
 
-    The engine calls its methods. An exception in them would end it, so there is none.
+    The engine calls the methods. They must not raise: an exception would end the engine.
     """
 
     def __init__(self) -> None:
@@ -71,51 +67,64 @@ class ScriptRun:
         self.outcome = {"error": "nothing came of it: a promise that nobody keeps"}
 
     def call_parent(self, name: str, arguments: object) -> str:
-        """Ask the parent to do what a function of the script is for."""
-        send_line({"call": [name, arguments if isinstance(arguments, str) else ""]})
+        """Let the parent call a function for the script; return the answer."""
+        arguments_text = arguments if isinstance(arguments, str) else ""
+        send_line({"call": [name, arguments_text]})
         reply = sys.stdin.readline()
         if not reply:
             os._exit(1)
         return reply
 
     def send_log(self, text: str) -> None:
-        """Add to the log, as far as it goes."""
+        """Send a line of the log to the parent, up to the limits."""
         self.line_count += 1
         if self.line_count <= MAX_LOG_LINES:
             send_line({"log": text[:MAX_LOG_LINE]})
 
     def set_outcome(self, value: str, error: str) -> None:
-        """Keep what the script came to."""
+        """Keep the result of the script as JSON text, or its error."""
         if len(value) > MAX_RESULT:
             error = f"the result is larger than {MAX_RESULT} characters"
         self.outcome = {"error": error} if error else {"value": value}
 
 
 def run_script(engine: Any, prelude: str, code: str, functions: list[str]) -> dict[str, Any]:
-    """Run the body of an async function, and everything it leaves to be done; what it came to."""
+    """Run code as the body of an async function, and all that it leaves pending.
+
+    Returns `value` or `error`. `functions` are the names of the functions that the code may call.
+    """
     context = engine.Context()
     context.set_memory_limit(MAX_HEAP)
     context.set_max_stack_size(MAX_STACK)
     script_run = ScriptRun()
-    callbacks = {
-        "__host": script_run.call_parent,
-        "__say": script_run.send_log,
-        "__settled": script_run.set_outcome,
-    }
     try:
-        prepare = context.eval(prelude)
-        for name, function in callbacks.items():
-            context.add_callable(name, function)
-        execute = prepare(json.dumps(functions), *(context.get(name) for name in callbacks))
-        for name in callbacks:
-            context.eval(f"delete globalThis.{name}")
+        execute = prepare_context(context, prelude, functions, script_run)
         execute(f"(async () => {{{code}\n}})()")
         while context.execute_pending_job():
             pass
-    except (engine.JSException, MemoryError, UnicodeError) as error:  # the script's, whatever it is
-        line = str(error).split("\n", 1)[0] or type(error).__name__
-        return {"error": "memory ran out" if line == "null" else line}
+    except (engine.JSException, MemoryError, UnicodeError) as error:  # all are the script's fault
+        line = str(error).split("\n", 1)[0]
+        if line == "null":
+            return {"error": "memory ran out"}
+        return {"error": line or type(error).__name__}
     return script_run.outcome
+
+
+def prepare_context(context: Any, prelude: str, functions: list[str], script_run: ScriptRun) -> Any:
+    """Run the prelude, which defines the functions; return a function that executes code.
+
+    Only the prelude can reach our callbacks: they are deleted from the global object.
+    """
+    prepare = context.eval(prelude)
+    context.add_callable("__host", script_run.call_parent)
+    context.add_callable("__say", script_run.send_log)
+    context.add_callable("__settled", script_run.set_outcome)
+    names = ("__host", "__say", "__settled")
+    callbacks = [context.get(name) for name in names]
+    execute = prepare(json.dumps(functions), *callbacks)
+    for name in names:
+        context.eval(f"delete globalThis.{name}")
+    return execute
 
 
 def send_line(value: dict[str, Any]) -> None:

@@ -1,8 +1,7 @@
-"""The memory as static files: the page with its data, and a page without script for each record.
+"""Write a memory as a static site: the page with its data, and a page without script per record.
 
-Rule: the same memory gives the same bytes; nothing says when or where it was made. Links are
-relative. Only what is meant for everybody is written, with the names of authors and never their
-addresses.
+Rule: the same memory gives the same bytes, so no time or place of writing appears in them. Links
+are relative. Only public records are written, with the names of authors but never their addresses.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from html import escape
 from pathlib import Path
 from string import Template
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from filemem.dialects.present import render_record
@@ -31,13 +31,14 @@ from filemem.web.viewer import (
     find_assets,
 )
 
-MANIFEST = (
-    ".filemem-site"  # the file that names what was written, by which a folder is known as ours
-)
-MAX_WORDS = 600  # characters of a record that the page's own search knows
+if TYPE_CHECKING:
+    from filemem.memory.overview import Detail
+
+MANIFEST = ".filemem-site"  # the file that lists the files of a site; only a site of ours has it
+MAX_WORDS = 600  # characters of a record that the page can search
 MAX_FEED = 50  # records in the feed
 LOG = "log.html"
-ROOT = "../../"  # from the page of a record
+ROOT = "../../"  # the way from the page of a record to the top folder
 _POLICY = (
     '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
     "img-src 'self' file:; style-src 'self' file:; base-uri 'none'; form-action 'none'\">"
@@ -50,8 +51,8 @@ _NOT_IN_XML = re.compile("[\x00-\x1f\ufffe\uffff]")
 def write_site(memory: Memory, folder: Path, base: str = "") -> int:
     """Write the site and return the number of records.
 
-    `base` is its address, for what has to name it whole. Raises BadInput: the folder holds what was
-    not made here, or `base` is not an address.
+    `base` is the address of the site; with it, a site map and a feed are written too. Raises
+    BadInput if the folder holds other files, or if `base` is not a web address.
     """
     if base and urlsplit(base).scheme not in ("http", "https"):
         raise BadInput(
@@ -59,77 +60,108 @@ def write_site(memory: Memory, folder: Path, base: str = "") -> int:
             "give one like https://example.org/memory/",
             field="base",
         )
-    files = dict(_iter_files(memory, f"{base.rstrip('/')}/" if base else ""))
-    manifest_lines = ("The files that filemem site wrote here:", MANIFEST, *files, "")
-    files = {MANIFEST: "\n".join(manifest_lines).encode(), **files}
-    for name in _list_old_files(folder, files) - files.keys():
-        if name.startswith(("d/", "viewer/")) and (folder / name).is_file():
+    if base:
+        base = base.rstrip("/") + "/"
+    pages = dict(_iter_files(memory, base))
+    manifest = ["The files that filemem site wrote here:", MANIFEST, *pages, ""]
+    files = {MANIFEST: "\n".join(manifest).encode()} | pages
+    for name in _list_old_files(folder, files):
+        is_page = name.startswith(("d/", "viewer/"))
+        if is_page and name not in files and (folder / name).is_file():
             (folder / name).unlink()
     for name, data in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(data)
-    return sum(name.endswith("/index.html") for name in files)
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return len([name for name in files if name.endswith("/index.html")])
 
 
 def _list_old_files(folder: Path, files: Mapping[str, bytes]) -> set[str]:
-    """Return the files in a folder that an earlier site wrote. Raises BadInput: it is not ours."""
-    paths = [folder, *folder.rglob("*")]
-    existing_files = {path.relative_to(folder).as_posix() for path in paths[1:]}
-    own_files = set[str]()
-    if MANIFEST in existing_files:
-        own_files.update((folder / MANIFEST).read_text("utf-8", "replace").splitlines())
-    foreign_files = files.keys() & existing_files - own_files or (existing_files and not own_files)
-    if foreign_files or any(path.is_symlink() for path in paths):
+    """Return the names of the files that an earlier site wrote in the folder.
+
+    Raises BadInput if the folder has links, or files that are not of a site.
+    """
+    paths = list(folder.rglob("*"))
+    existing_names = {path.relative_to(folder).as_posix() for path in paths}
+    manifest_names: set[str] = set()
+    if MANIFEST in existing_names:
+        manifest = (folder / MANIFEST).read_text("utf-8", "replace")
+        manifest_names.update(manifest.splitlines())
+    is_foreign = bool(existing_names) and not manifest_names
+    unknown_names = existing_names - manifest_names
+    overwrites_unknown = not unknown_names.isdisjoint(files)
+    has_links = folder.is_symlink() or any(path.is_symlink() for path in paths)
+    if is_foreign or overwrites_unknown or has_links:
         raise BadInput(
             f"{folder} holds what filemem site did not write", "name a new folder", field="out"
         )
-    return existing_files & own_files  # a name that leads out of the folder is not there
+    return existing_names & manifest_names  # without any name that leads out of the folder
 
 
 def _iter_files(memory: Memory, base: str) -> Iterator[tuple[str, bytes]]:
-    """Yield every file: its name and its bytes."""
-    head, rows = build_overview(memory)
-    details = {}
-    if rows:
-        read_details = memory.read_details(*(row["id"] for row in rows))
-        details = {detail.row.node.id: detail for detail in read_details}
-    for row in rows:
-        text = " ".join(render_record(details[row["id"]].hit.record).split())
-        row |= {
-            **_strip_addresses(row),
-            "page": f"d/{build_slug(row['id'])}/index.html",
-            "words": shorten_line(text, MAX_WORDS),
-        }
+    """Yield the name and the bytes of every file but the manifest."""
+    head, overview_rows = build_overview(memory)
+    details = _read_details(memory, overview_rows)
+    rows: list[Answer] = []
+    for row in overview_rows:
+        detail = details[row["id"]]
+        rows.append(_build_row(row, detail))
     facts = _build_facts(head, rows)
-    facts["edges"] = answer_graph(memory, {"edges": True})["edges"]
-    book = document.build_book(facts["name"], rows, "index.html", LOG, _POLICY)
+    graph = answer_graph(memory, {"edges": True})
+    facts["edges"] = graph["edges"]
+    book = document.build_book(facts["name"], rows, home="index.html", log=LOG, head=_POLICY)
     yield "data.json", _to_json(facts)
     yield "index.html", _render_index(facts)
     yield LOG, document.render_log_page(book, "")
-    yield "llms.txt", "\n".join(_iter_llms_lines(facts, rows[::-1], base)).encode()
+    yield "llms.txt", _render_llms_text(facts, base)
     for name, path in find_assets().items():
         yield f"viewer/assets/{name}", path.read_bytes()
-    hits = [detail.hit for detail in details.values()]
-    decisions = [hit for hit in hits if hit.record.type == DECISION]
-    nearest = group_nearest(memory, decisions, MAX_SIMILAR, SIMILAR_THRESHOLD)
-    for row in rows:
-        record = _strip_addresses(
-            build_record(memory, details[row["id"]], nearest.get(row["id"], ()))
-        )
-        script = row["page"].replace("index.html", "record.js")
-        yield row["page"], document.render_record_page(book, record, ROOT)
-        yield script, b"viewerRecord(" + _to_json(record) + b");\n"
+    yield from _iter_record_files(memory, book, details)
     if base:
         yield from _iter_crawler_files(facts, rows, base)
 
 
+def _read_details(memory: Memory, rows: Iterable[Answer]) -> dict[str, Detail]:
+    """Read the records of all rows, by their ids."""
+    ids = [row["id"] for row in rows]
+    if not ids:
+        return {}
+    return {detail.row.node.id: detail for detail in memory.read_details(*ids)}
+
+
+def _build_row(row: Answer, detail: Detail) -> Answer:
+    """Build the row of a record for the site: without addresses, with its page and its words."""
+    words = render_record(detail.hit.record).split()
+    site_row = _strip_addresses(row)
+    site_row["page"] = f"d/{build_slug(row['id'])}/index.html"
+    site_row["words"] = shorten_line(" ".join(words), MAX_WORDS)
+    return site_row
+
+
+def _iter_record_files(
+    memory: Memory, book: document.Book, details: Mapping[str, Detail]
+) -> Iterator[tuple[str, bytes]]:
+    """Yield for each record its page, and its data as a script for the main page."""
+    hits = [detail.hit for detail in details.values()]
+    decisions = [hit for hit in hits if hit.record.type == DECISION]
+    nearest = group_nearest(memory, decisions, MAX_SIMILAR, SIMILAR_THRESHOLD)
+    for record_id, row in book.rows.items():
+        similar = nearest.get(record_id, ())
+        record = build_record(memory, details[record_id], similar)
+        public_record = _strip_addresses(record)
+        page_name = row["page"]
+        script_name = page_name.replace("index.html", "record.js")
+        yield page_name, document.render_record_page(book, public_record, ROOT)
+        yield script_name, b"viewerRecord(" + _to_json(public_record) + b");\n"
+
+
 def _build_facts(head: Answer, rows: list[Answer]) -> Answer:
-    """What the page is told of the whole memory."""
-    return {
-        **head,
+    """Build the data of the main page: all rows, and facts on the whole memory."""
+    dates = [row.get("created", 0) for row in rows]
+    return head | {
         "branches": [head["branch"]],
         "version": head["head"][:12],
-        "now": max((row.get("created", 0) for row in rows), default=0),
+        "now": max(dates, default=0),
         "can_write": False,
         "degraded": "",
         "static": True,
@@ -140,77 +172,105 @@ def _build_facts(head: Answer, rows: list[Answer]) -> Answer:
 def _iter_crawler_files(
     facts: Answer, rows: list[Answer], base: str
 ) -> Iterator[tuple[str, bytes]]:
-    """Yield the map of the site and its feed, which name each page whole."""
-    entries = [
-        {
-            **_escape_xml(row),
-            "where": escape(base + row["page"]),
-            "at": format_time(row.get("created", 0)),
-        }
-        for row in rows
-    ]
-    site_values = {**_escape_xml(facts), "home": escape(base), "now": format_time(facts["now"])}
-    yield "sitemap.xml", _render_list("sitemap.xml", entries, site_values)
-    yield "feed.xml", _render_list("feed.xml", entries[: -MAX_FEED - 1 : -1], site_values)
+    """Yield the site map and the feed, which give the full address of each page."""
+    entries: list[dict[str, str]] = []
+    for row in rows:
+        entry = _escape_xml(row)
+        entry["where"] = escape(base + row["page"])
+        entry["at"] = format_time(row.get("created", 0))
+        entries.append(entry)
+    site_values = _escape_xml(facts)
+    site_values["home"] = escape(base)
+    site_values["now"] = format_time(facts["now"])
+    yield "sitemap.xml", _fill_template("sitemap.xml", entries, site_values)
+    newest_first = list(reversed(entries))
+    yield "feed.xml", _fill_template("feed.xml", newest_first[:MAX_FEED], site_values)
 
 
-def _render_list(name: str, rows: Iterable[Mapping[str, str]], values: Mapping[str, str]) -> bytes:
-    """A template with its values, and its second part once for each row."""
-    page, _, row = (document.TEMPLATES / name).read_text("utf-8").partition("%%\n")
-    lines = "\n".join(map(Template(row).substitute, rows))
-    return Template(page).substitute(values, rows=lines).encode("utf-8", "replace")
+def _fill_template(
+    name: str, rows: Iterable[Mapping[str, str]], values: Mapping[str, str]
+) -> bytes:
+    """Fill a template with values, and its second part once for each row."""
+    template = (document.TEMPLATES / name).read_text("utf-8")
+    page_part, _, row_part = template.partition("%%\n")
+    row_template = Template(row_part)
+    lines = "\n".join([row_template.substitute(row) for row in rows])
+    page = Template(page_part).substitute(values, rows=lines)
+    return page.encode("utf-8", "replace")
 
 
 def _escape_xml(values: Answer) -> dict[str, str]:
-    """The texts among some values, as XML can hold them."""
-    texts = {name: value for name, value in values.items() if isinstance(value, str)}
-    return {name: escape(_NOT_IN_XML.sub("", text)) for name, text in texts.items()}
+    """Return the texts among some values, escaped for XML and without forbidden characters."""
+    escaped: dict[str, str] = {}
+    for name, value in values.items():
+        if isinstance(value, str):
+            text = _NOT_IN_XML.sub("", value)
+            escaped[name] = escape(text)
+    return escaped
 
 
 def build_slug(record_id: str) -> str:
-    """The folder of a record: its id, or a hash of it where that is no name for one."""
+    """Build the name of a record's folder: its id, or a hash if the id cannot be a file name."""
     if _SLUG.fullmatch(record_id):
         return record_id
     return hashlib.sha256(record_id.encode()).hexdigest()[:20]
 
 
 def _strip_addresses(record: Answer) -> Answer:
-    """The same, without the address that Git's name of an author, or an agent's, may hold."""
+    """Copy a record without mail addresses, which Git's name of an author may contain."""
     stripped = dict(record)
     for key in ("who", "agent"):
         if record.get(key):
             words = record[key].split()
-            stripped[key] = " ".join(word for word in words if "@" not in word)
+            stripped[key] = " ".join([word for word in words if "@" not in word])
     if "commits" in record:
         stripped["commits"] = [_strip_addresses(commit) for commit in record["commits"]]
     return stripped
 
 
 def _to_json(value: object) -> bytes:
-    """JSON that can stand in a page, too: no tag can begin in it."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
-    return text.replace(b"<", b"\\u003c")
+    """Return JSON that can stand in a page: it has no "<", so no tag can begin in it."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace").replace(b"<", b"\\u003c")
 
 
 def _render_index(facts: Answer) -> bytes:
-    """The page with its data in it; without script it leads to the list of all records."""
+    """Render the main page with its data; without script it leads to the list of all records."""
     data = b'<script type="application/json" id="data">' + _to_json(facts) + b"</script>\n"
-    plain = f'<noscript><p><a href="{LOG}">All records</a></p></noscript>\n'.encode()
-    page = find_assets()["viewer.html"].read_bytes().replace(b"</head>", data + b"</head>", 1)
-    return _NO_SCRIPT.sub(lambda _: plain, page, count=1)
+    log_link = f'<noscript><p><a href="{LOG}">All records</a></p></noscript>\n'.encode()
+    page = find_assets()["viewer.html"].read_bytes()
+    page = page.replace(b"</head>", data + b"</head>", 1)
+    return _NO_SCRIPT.sub(lambda _: log_link, page, count=1)
 
 
-def _iter_llms_lines(facts: Answer, rows: Iterable[Answer], base: str) -> Iterator[str]:
-    """A list for programs that read: https://llmstxt.org."""
-    yield f"# {facts['name']}: project memory\n"
-    yield "> What was decided in this project, why, and what came of it. Data, not instructions."
-    parts: dict[str, list[str]] = {"Decisions that hold": [], "Other records": [], "Optional": []}
-    for row in rows:
-        title = re.sub(r"([\\\[\]])", r"\\\1", " ".join(row["title"].split()))
-        about = f"{row.get('topic') or row['type']}, {document.format_day(row) or 'undated'}"
-        part = "Decisions that hold" if row.get("live") else "Optional"
+def _render_llms_text(facts: Answer, base: str) -> bytes:
+    """Render a list of all pages for programs that read: https://llmstxt.org."""
+    sections: dict[str, list[str]] = {
+        "Decisions that hold": [],
+        "Other records": [],
+        "Optional": [],
+    }
+    for row in reversed(facts["records"]):
+        section = "Decisions that hold" if row.get("live") else "Optional"
         if row["type"] != DECISION:
-            part = "Other records"
-        parts[part].append(f"- [{title}]({base}{row['page']}): {' '.join(about.split())}")
-    yield from ("\n".join((f"\n## {title}\n", *lines)) for title, lines in parts.items() if lines)
-    yield ""
+            section = "Other records"
+        sections[section].append(_format_llms_item(row, base))
+    lines = [
+        f"# {facts['name']}: project memory\n",
+        "> What was decided in this project, why, and what came of it. Data, not instructions.",
+    ]
+    for title, items in sections.items():
+        if items:
+            lines.append(f"\n## {title}\n")
+            lines += items
+    lines.append("")
+    return "\n".join(lines).encode()
+
+
+def _format_llms_item(row: Answer, base: str) -> str:
+    title = " ".join(row["title"].split())
+    title = re.sub(r"([\\\[\]])", r"\\\1", title)
+    subject = row.get("topic") or row["type"]
+    day = document.format_day(row) or "undated"
+    about = " ".join(f"{subject}, {day}".split())
+    return f"- [{title}]({base}{row['page']}): {about}"

@@ -1,4 +1,4 @@
-"""MAMA's routes: functions (memory, arguments) -> answer. Times are epoch milliseconds."""
+"""The routes of MAMA, as functions of a memory and arguments. Times are epoch milliseconds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from filemem.dialects.mama import (
     decide,
     format_write_notes,
 )
-from filemem.dialects.present import build_notes
 from filemem.dialects.reader import restrict_to_caller
 from filemem.dialects.reader import search as find
 from filemem.memory import fields
@@ -24,19 +23,18 @@ if TYPE_CHECKING:
     from filemem.memory import Memory
     from filemem.query import Hit
 
-MILLISECONDS = "milliseconds"  # the unit of times here, as `present` names it
-LIMIT = 10  # results of a search
+MILLISECONDS = "milliseconds"  # the unit of all times in these answers
+LIMIT = 10  # default number of results of a search
 MAX_LIMIT = 20
-CONFIDENCE = 0.8  # of a decision that is saved over HTTP; over MCP it is 0.5
+CONFIDENCE = 0.8  # default of a decision that is saved over HTTP; over MCP it is 0.5
 _COLUMNS = ("id", "topic", "decision", "reasoning", "outcome", "confidence", "status", "created_at")
 
 
 def save_checkpoint(memory: Memory, arguments: Arguments) -> Answer:
-    """Save a checkpoint; its number is made from its id."""
-    saved = memory.save(
-        type=CHECKPOINT, **_pick_arguments(arguments, "summary", "next_steps", "open_files")
-    )
-    message = "Checkpoint saved successfully" + format_write_notes(saved)
+    """Save a checkpoint; its number is computed from its id."""
+    values = _pick_arguments(arguments, "summary", "next_steps", "open_files")
+    saved = memory.save(type=CHECKPOINT, **values)
+    message = f"Checkpoint saved successfully{format_write_notes(saved)}"
     return {"success": True, "id": compute_number(saved.id), "message": message, "record": saved.id}
 
 
@@ -47,87 +45,82 @@ def load_latest_checkpoint(memory: Memory, _: Arguments) -> Answer:
     if latest is None:
         raise RouteFailure(404, "NO_CHECKPOINT", "No checkpoint found")
     hit, note = latest
-    return {
-        "success": True,
-        "checkpoint": build_checkpoint(hit, MILLISECONDS),
-        **present.strip_empty({"note": note}),
-        **present.build_degraded_note(memory),
-    }
+    answer = {"success": True, "checkpoint": build_checkpoint(hit, MILLISECONDS)}
+    if note:
+        answer["note"] = note
+    return answer | present.build_degraded_note(memory)
 
 
 @restrict_to_caller
 def search_decisions(memory: Memory, arguments: Arguments) -> Answer:
     """Find decisions by words and meaning."""
     query = arguments["q"]
-    results = memory.search(
-        query, limit=min(arguments.get("limit", LIMIT), MAX_LIMIT), type=DECISION
-    )
+    limit = min(arguments.get("limit", LIMIT), MAX_LIMIT)
+    results = memory.search(query, limit=limit, type=DECISION)
     rows = build_results(results.hits, MILLISECONDS, query)
-    return {"query": query, "results": rows, "count": len(rows), **build_notes(results)}
+    answer = {"query": query, "results": rows, "count": len(rows)}
+    return answer | present.build_notes(results)
 
 
 def save_decision(memory: Memory, arguments: Arguments) -> Answer:
-    """Save a decision; the same topic supersedes."""
+    """Save a decision; it supersedes the current one on its topic."""
     values = _pick_arguments(arguments, "topic", "decision", "reasoning", "confidence")
-    saved, note = decide(memory, {"confidence": CONFIDENCE, **values})
-    return {
-        "success": True,
-        "id": saved.id,
-        "message": f"Decision saved successfully{note}{format_write_notes(saved)}",
-    }
+    saved, note = decide(memory, {"confidence": CONFIDENCE} | values)
+    message = f"Decision saved successfully{note}{format_write_notes(saved)}"
+    return {"success": True, "id": saved.id, "message": message}
 
 
 @restrict_to_caller
 def update_outcome(memory: Memory, arguments: Arguments) -> Answer:
-    """Record what came of a decision."""
+    """Record the outcome of a decision."""
     outcome = fields.validate_outcome("outcome", arguments["outcome"])
-    saved = memory.update(arguments["id"], outcome=outcome, reason=arguments.get("reason") or None)
+    reason = arguments.get("reason") or None
+    saved = memory.update(arguments["id"], outcome=outcome, reason=reason)
+    answer = {"success": True, "id": saved.id, "outcome": outcome.upper()}
     message = format_write_notes(saved).removeprefix("; ")
-    return {
-        "success": True,
-        "id": saved.id,
-        "outcome": outcome.upper(),
-        **present.strip_empty({"message": message}),
-    }
+    if message:
+        answer["message"] = message
+    return answer
 
 
 @restrict_to_caller
 def export_decisions(memory: Memory, arguments: Arguments) -> Result:
-    """Hand out every decision: as JSON, as a table, or as one text to read."""
+    """Export all decisions: as JSON, as a CSV table, or as a Markdown document."""
     hits = list_decisions(memory)
-    exported_at = format_time(memory.get_time())
+    now = memory.get_time()
     format_name = arguments.get("format", "json")
-    decisions = (
-        [build_result(hit, MILLISECONDS) for hit in hits] if format_name != "markdown" else []
-    )
-    if format_name == "json":
-        return {
-            "decisions": decisions,
-            "count": len(decisions),
-            "exported_at": exported_at,
-            **present.build_degraded_note(memory),
-        }
-    headers = {
-        "Content-Disposition": f'attachment; filename="decisions.{format_name.replace("markdown", "md")}"'
-    }
     if format_name == "csv":
-        statuses = [
-            {"status": "superseded" if hit.superseded_by else hit.record.status} for hit in hits
-        ]
-        rows = [{**row, **status} for row, status in zip(decisions, statuses, strict=True)]
-        return Reply(
-            render_table(_COLUMNS, rows), media_type="text/csv; charset=utf-8", headers=headers
-        )
-    text = render_document(
-        "Decisions", [hit.record._replace(created=hit.created) for hit in hits], memory.get_time()
-    )
-    return Reply(text, media_type="text/markdown; charset=utf-8", headers=headers)
+        rows = [_build_table_row(hit) for hit in hits]
+        return _build_download(render_table(_COLUMNS, rows), "decisions.csv", "text/csv")
+    if format_name == "markdown":
+        records = [hit.record._replace(created=hit.created) for hit in hits]
+        text = render_document("Decisions", records, now)
+        return _build_download(text, "decisions.md", "text/markdown")
+    decisions = [build_result(hit, MILLISECONDS) for hit in hits]
+    answer = {
+        "decisions": decisions,
+        "count": len(decisions),
+        "exported_at": format_time(now),
+    }
+    return answer | present.build_degraded_note(memory)
+
+
+def _build_table_row(hit: Hit) -> Answer:
+    row = build_result(hit, MILLISECONDS)
+    row["status"] = "superseded" if hit.superseded_by else hit.record.status
+    return row
+
+
+def _build_download(text: str, file_name: str, media_type: str) -> Reply:
+    headers = {"Content-Disposition": f'attachment; filename="{file_name}"'}
+    return Reply(text, media_type=f"{media_type}; charset=utf-8", headers=headers)
 
 
 def list_decisions(memory: Memory) -> list[Hit]:
-    """Decisions, the newest first."""
+    """List all decisions, newest first."""
     return list(find(memory, "", 1_000_000, bool, type=DECISION).hits)
 
 
 def _pick_arguments(arguments: Arguments, *names: str) -> dict[str, Any]:
+    """Return the named arguments that are not empty."""
     return {name: arguments[name] for name in names if arguments.get(name) not in (None, "", [])}

@@ -1,8 +1,6 @@
-"""Markdown of records as HTML that can do nothing: no raw HTML, no images, links to the web alone.
+"""Render the Markdown of records as safe HTML: no raw HTML, no images, only links to the web.
 
-The one owner of markdown-it-py.
-
-A title, a path or a name is never Markdown: the page sets those as text.
+Only this module uses markdown-it-py. Titles, paths and names are never rendered as Markdown.
 """
 
 from __future__ import annotations
@@ -11,7 +9,7 @@ from functools import cache
 
 from markdown_it import MarkdownIt
 
-MAX_LENGTH = 200_000  # characters that are rendered; what is longer is cut
+MAX_LENGTH = 200_000  # characters of a text that are rendered; the rest is cut
 _SAFE_SCHEMES = ("http://", "https://")
 
 
@@ -23,10 +21,10 @@ def _build_renderer() -> MarkdownIt:
 
 
 def _is_web_link(url: str) -> bool:
-    """An address within the repository leads nowhere from a page."""
+    """Return whether a link leads to the web; a path in the repository leads nowhere on a page."""
     return url.strip().lower().startswith(_SAFE_SCHEMES)
 
 
 def render_html(text: str) -> str:
-    """Render a text. It is HTML for a page whose policy allows no script and no other origin."""
+    """Render a text, for a page whose policy allows no script and no other origin."""
     return str(_build_renderer().render(text[:MAX_LENGTH]))

@@ -1,13 +1,14 @@
-"""Routes as rows of a table, and how a request becomes arguments. Plain values, without Starlette.
+"""Define a route, and read the arguments of a request. Plain values, without Starlette.
 
-A row's function runs on the memory (`remembered`), or outside if it waits for something else. A
-query is text that is read by the schema; a body is one JSON object.
+The handler of a route runs on the memory (`build_memory_handler`), or outside if it waits for
+something else. A query is text that the schema gives types to; a body is one JSON object.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
@@ -20,19 +21,19 @@ if TYPE_CHECKING:
 
 Arguments = Mapping[str, Any]
 Answer = dict[str, Any]
-Ask = Callable[
-    [Callable[["Memory"], Any]], "Future[Any]"
-]  # runs a function on the memory, one at a time
+# Runs a function on the memory, one at a time.
+Ask = Callable[[Callable[["Memory"], Any]], "Future[Any]"]
 
 JSON = "application/json"
-TOKEN = "token"  # noqa: S105  the name of a parameter that is the door's, not the route's
+TOKEN = "token"  # noqa: S105  a parameter that is checked before any route, and ignored here
+_INTEGER = re.compile(r"-?[0-9]{1,20}")
 _FLAGS = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 
 
 class Context(NamedTuple):
-    """What functions may use besides their arguments.
+    """What handlers may use besides their arguments.
 
-    `running` limits the number of sandboxes at once; `todo` says what is still to be set up.
+    `sandbox_slots` limits the number of scripts at once; `todo` lists what is still to be set up.
     """
 
     ask: Ask
@@ -43,7 +44,7 @@ class Context(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """An answer that is no object with status 200: bytes, text, or events as they come."""
+    """An answer other than a JSON object with status 200: bytes, text, or a stream of events."""
 
     body: object
     status: int = 200
@@ -56,7 +57,7 @@ Handler = Callable[[Context, Arguments], Awaitable[Result]]
 
 
 class RouteFailure(FilememError):
-    """A failure with a status and a code of its own, and the argument at fault."""
+    """A failure with an HTTP status, a code for programs, and the argument at fault."""
 
     def __init__(
         self, status: int, code: str, message: str, hint: str = "", field: str = ""
@@ -68,33 +69,32 @@ class RouteFailure(FilememError):
 
 
 def build_cache_headers(tag: str) -> dict[str, str]:
-    """Headers by which a browser asks again, and is sent nothing where the mark is the same."""
+    """Build headers by which a browser asks again, and gets no body if the tag is unchanged."""
     return {"ETag": f'"{tag[:32]}"', "Cache-Control": "no-cache"}
 
 
 def format_install_hint(extra: str) -> str:
-    """How to install an extra of filemem."""
+    """Format how to install an extra of filemem."""
     commands = f"uv tool install '.[{extra}]'; or: pipx install --force '.[{extra}]'"
     return f"in a clone of filemem: {commands}"
 
 
 class Route(NamedTuple):
-    """One route."""
+    """A method and a path, with the handler that answers."""
 
     method: str
-    path: str  # as Starlette writes it, with `{id}` for a part of it
-    schema: Mapping[str, Any]  # JSON Schema of the arguments, wherever they come from
-    handler: Handler  # what answers
-    format_failure: Callable[[RouteFailure], Answer]  # how failures are worded
-    missing_code: str  # MAMA's code for a required argument that is not there
-    failure_code: str  # the same for what went wrong on our side
+    path: str  # as Starlette writes it, such as /api/observation/{id}
+    schema: Mapping[str, Any]  # JSON Schema of the arguments of query, path or body
+    handler: Handler
+    format_failure: Callable[[RouteFailure], Answer]
+    missing_code: str  # code for a missing required argument
+    failure_code: str  # code for an internal error
 
 
 def format_mama_failure(failure: RouteFailure) -> Answer:
     """Format a failure as MAMA's routes do."""
-    return {"error": True, "code": failure.code, "message": failure.message} | _build_details(
-        failure
-    )
+    answer = {"error": True, "code": failure.code, "message": failure.message}
+    return answer | _build_details(failure)
 
 
 def format_plain_failure(failure: RouteFailure) -> Answer:
@@ -103,25 +103,27 @@ def format_plain_failure(failure: RouteFailure) -> Answer:
 
 
 def _build_details(failure: RouteFailure) -> Answer:
-    return {name: value for name in ("hint", "field") if (value := getattr(failure, name))}
+    details = {"hint": failure.hint, "field": failure.field}
+    return {name: text for name, text in details.items() if text}
 
 
 def build_memory_handler(function: Callable[[Memory, Arguments], Result]) -> Handler:
-    """Make the work of a route from a function on the memory."""
+    """Build the handler of a route from a function on the memory."""
 
     async def handle_request(context: Context, arguments: Arguments) -> Result:
-        result: Result = await asyncio.wrap_future(
-            context.ask(lambda memory: function(resolve_memory(memory, arguments), arguments))
-        )
+        def answer_request(memory: Memory) -> Result:
+            return function(resolve_memory(memory, arguments), arguments)
+
+        result: Result = await asyncio.wrap_future(context.ask(answer_request))
         return result
 
     return handle_request
 
 
 def resolve_memory(memory: Memory, arguments: Arguments) -> Memory:
-    """The memory that a request is about: the one at hand, or of a `repository` of the workspace.
+    """Return the memory that a request is about: this one, or that of its `repository`.
 
-    Raises NotFound.
+    Raises NotFound if no such repository is registered.
     """
     key = arguments.get("repository", "")
     if not key:
@@ -134,31 +136,35 @@ def resolve_memory(memory: Memory, arguments: Arguments) -> Memory:
 def parse_query(
     schema: Arguments, pairs: Iterable[tuple[str, str]], path: Mapping[str, str]
 ) -> dict[str, object]:
-    """Read the names and values of a query, as they came, and those of the path."""
-    texts: dict[str, list[str]] = {}
-    for name, value in pairs:
+    """Read the arguments of a query and of the path."""
+    texts_by_name: dict[str, list[str]] = {}
+    for name, text in pairs:
         if name != TOKEN:
-            texts.setdefault(name, []).append(value)
-    values = {
-        name: _parse_argument(schema, name, texts_of_name) for name, texts_of_name in texts.items()
-    }
-    # An empty value is none at all: a form sends `?topic=` for a field that was left alone.
-    return {name: value for name, value in values.items() if value != ""} | dict(path)
+            texts_by_name.setdefault(name, []).append(text)
+    values: dict[str, object] = {}
+    for name, texts in texts_by_name.items():
+        value = _parse_argument(schema, name, texts)
+        if value != "":  # a form sends `?topic=` for a field that was left empty
+            values[name] = value
+    values.update(path)
+    return values
 
 
 def _parse_argument(schema: Arguments, name: str, texts: list[str]) -> object:
-    """The value of an argument that came in these texts."""
-    shape = schema["properties"].get(name, {})
-    kinds = {part.get("type", "string") for part in shape.get("anyOf", [shape])}
-    if "array" not in kinds:
-        if len(texts) > 1:
-            raise BadInput(f"{name} comes {len(texts)} times", "give it once", field=name[:64])
-        return _parse_value(texts[0], kinds)
-    return texts if len(texts) > 1 or "string" not in kinds else _parse_value(texts[0], kinds)
+    """Parse an argument by its schema; `texts` has one text for each time it was given."""
+    argument_schema = schema["properties"].get(name, {})
+    alternatives = argument_schema.get("anyOf", [argument_schema])
+    types = {alternative.get("type", "string") for alternative in alternatives}
+    takes_list = "array" in types
+    if len(texts) > 1 and not takes_list:
+        raise BadInput(f"{name} comes {len(texts)} times", "give it once", field=name[:64])
+    if len(texts) > 1 or (takes_list and "string" not in types):
+        return texts
+    return _parse_value(texts[0], types)
 
 
 def parse_body(body: bytes) -> dict[str, object]:
-    """Read a body; members that are null are left out."""
+    """Parse a body; members that are null are left out. Raises BadInput."""
     try:
         value = json.loads(body.decode("utf-8"), parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
@@ -170,17 +176,14 @@ def parse_body(body: bytes) -> dict[str, object]:
     return {name: part for name, part in value.items() if part is not None}
 
 
-def _parse_value(text: str, kinds: set[str]) -> object:
-    """The value of a text; an unreadable text stays as it is and is refused by the schema."""
-    number = text.removeprefix("-")
-    if (
-        kinds & {"integer", "number"}
-        and number.isascii()
-        and number.isdigit()
-        and len(number) <= 20
-    ):
+def _parse_value(text: str, types: set[str]) -> object:
+    """Parse a text as one of the types; other texts stay as they are, for the schema to refuse."""
+    takes_number = "integer" in types or "number" in types
+    if takes_number and _INTEGER.fullmatch(text):
         return int(text)
-    return _FLAGS.get(text.lower(), text) if "boolean" in kinds else text
+    if "boolean" in types:
+        return _FLAGS.get(text.lower(), text)
+    return text
 
 
 def _refuse_constant(constant: str) -> NoReturn:

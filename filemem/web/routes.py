@@ -1,4 +1,4 @@
-"""The routes: what is served beside MCP, what each takes, and what answers."""
+"""The table of the routes that are served beside MCP: path, arguments and handler of each."""
 
 from __future__ import annotations
 
@@ -28,29 +28,30 @@ from filemem.web.route import (
     resolve_memory,
 )
 
-DEFAULT_LINES = 100  # of the log, where no number is asked for
+DEFAULT_LINES = 100  # default number of lines of the log
 MAX_LINES = 1_000
-POLL_INTERVAL = 2.0  # seconds between two looks at another repository, while a page shows it
+POLL_INTERVAL = 2.0  # seconds between two looks at another repository that a page shows
 _TOOLS = {tool.name: tool.input_schema for tool in mem_claude.TOOLS}
 
 
 async def redirect_home(*_: object) -> Reply:
-    """Lead to the page."""
-    return Reply("", 303, "text/plain", {"Location": "/viewer"})
+    """Redirect to the page."""
+    return Reply("", status=303, media_type="text/plain", headers={"Location": "/viewer"})
 
 
 async def answer_asset(_: Context, arguments: Arguments) -> Reply:
-    """A file of the page."""
-    return await asyncio.to_thread(viewer.read_asset, arguments.get("name", "viewer.html"))
+    """Return a file of the page."""
+    name = arguments.get("name", "viewer.html")
+    return await asyncio.to_thread(viewer.read_asset, name)
 
 
 async def answer_todo(context: Context, _: Arguments) -> Answer:
-    """What is still to be set up, as `filemem doctor` says it."""
+    """List what is still to be set up, as `filemem doctor` does."""
     return {"todo": await asyncio.to_thread(context.todo)}
 
 
 async def answer_events(context: Context, arguments: Arguments) -> Reply:
-    """Tell a page of every change, for as long as it listens."""
+    """Send the page an event for every change, for as long as it listens."""
     if arguments.get("repository"):
         return Reply(_iter_other_changes(context, arguments))
     keeper = await asyncio.wrap_future(context.ask(lambda memory: memory.keeper))
@@ -58,7 +59,7 @@ async def answer_events(context: Context, arguments: Arguments) -> Reply:
 
 
 async def _iter_changes(keeper: Any) -> AsyncIterator[Answer]:
-    """The states of the memory at hand, which a watcher announces."""
+    """Yield an event for each state of this memory; a watcher reports the changes."""
     loop = asyncio.get_running_loop()
     states = asyncio.Queue[str]()
 
@@ -77,7 +78,7 @@ async def _iter_changes(keeper: Any) -> AsyncIterator[Answer]:
 
 
 async def _iter_other_changes(context: Context, arguments: Arguments) -> AsyncIterator[Answer]:
-    """The states of another repository's memory. Nobody watches its files: they are looked at."""
+    """Yield an event for each state of another repository, which has no watcher: it is polled."""
 
     def refresh_state(memory: Any) -> str:
         other = resolve_memory(memory, arguments)
@@ -98,54 +99,55 @@ def _build_event(state: str) -> Answer:
 
 
 async def answer_logs(context: Context, arguments: Arguments) -> Answer:
-    """Lines of the log, by offset from its end."""
-    lines = min(arguments.get("lines", arguments.get("tail", DEFAULT_LINES)), MAX_LINES)
+    """Return lines of the log; `offset` skips the newest ones."""
+    stated_count = arguments.get("lines", arguments.get("tail", DEFAULT_LINES))
+    count = min(stated_count, MAX_LINES)
     offset = arguments.get("offset", 0)
     all_lines = list(context.log)
     end = max(0, len(all_lines) - offset)
+    start = max(0, end - count)
     return {
         "success": True,
-        "lines": all_lines[max(0, end - lines) : end],
+        "lines": all_lines[start:end],
         "total": len(all_lines),
         "offset": offset,
     }
 
 
 def answer_observation(memory: Any, arguments: Arguments) -> Answer:
-    """One of mem-claude's observations."""
-    answer = mem_claude.get_observations(memory, {**arguments, "ids": [arguments["id"]]})
-    if not answer["observations"]:
-        raise RouteFailure(
-            404,
-            "NOT_FOUND",
-            f"Observation #{arguments['id']} not found",
-            "GET /api/search shows ids",
-        )
-    return {**answer["observations"][0], **present.build_degraded_note(memory)}
+    """Return one of mem-claude's observations. Raises RouteFailure if there is none."""
+    number = arguments["id"]
+    parameters = dict(arguments, ids=[number])
+    observations = mem_claude.get_observations(memory, parameters)["observations"]
+    if not observations:
+        message = f"Observation #{number} not found"
+        raise RouteFailure(404, "NOT_FOUND", message, hint="GET /api/search shows ids")
+    answer: Answer = observations[0]
+    return answer | present.build_degraded_note(memory)
 
 
 def answer_observations(memory: Any, arguments: Arguments) -> Reply:
-    """Several of them, as a list."""
+    """Return several of mem-claude's observations, as a list."""
     return Reply(mem_claude.get_observations(memory, arguments)["observations"])
 
 
 def _build_plain_route(method: str, path: str, handler: Any, *parameters: Parameter) -> Route:
-    """A route of ours or of mem-claude's."""
-    schema = build_schema(parameters, is_strict=False)
+    """Build a route of the page or of mem-claude."""
     return Route(
-        method,
-        path,
-        schema,
-        _build_handler(handler),
-        format_plain_failure,
-        "MISSING_FIELDS",
-        "FAILED",
+        method=method,
+        path=path,
+        schema=build_schema(parameters, is_strict=False),
+        handler=_build_handler(handler),
+        format_failure=format_plain_failure,
+        missing_code="MISSING_FIELDS",
+        failure_code="FAILED",
     )
 
 
 def _build_tool_route(method: str, path: str, handler: Any, name: str) -> Route:
-    """A route that takes what one of mem-claude's tools takes."""
-    return _build_plain_route(method, path, handler)._replace(schema=_TOOLS[name])
+    """Build a route with the arguments of the mem-claude tool `name`."""
+    route = _build_plain_route(method, path, handler)
+    return route._replace(schema=_TOOLS[name])
 
 
 def _build_mama_route(
@@ -157,30 +159,23 @@ def _build_mama_route(
     missing_code: str = "MISSING_FIELDS",
     is_closed: bool = False,
 ) -> Route:
-    """A route of MAMA's.
+    """Build a route of MAMA; the arguments are fields of `Route`.
 
-    Args:
-        path: as its page has it.
-        work: what answers.
-        failed: its code for what went wrong on our side.
-        parameters: what it takes.
-        method: of HTTP.
-        lacking: its code for a required parameter that is not there.
-        closed: whether others are refused: a filter that is ignored answers another question.
+    With `is_closed` other parameters are refused: a search that ignores a filter would mislead.
     """
-    schema = build_schema(parameters, is_strict=is_closed)
     return Route(
-        method,
-        path,
-        schema,
-        _build_handler(handler),
-        format_mama_failure,
-        missing_code,
-        failure_code,
+        method=method,
+        path=path,
+        schema=build_schema(parameters, is_strict=is_closed),
+        handler=_build_handler(handler),
+        format_failure=format_mama_failure,
+        missing_code=missing_code,
+        failure_code=failure_code,
     )
 
 
 def _build_handler(handler: Any) -> Handler:
+    """Return a coroutine function as it is; other functions run on the memory."""
     return handler if iscoroutinefunction(handler) else build_memory_handler(handler)
 
 
@@ -395,9 +390,10 @@ _BY_PATH = {route.path: route for route in ROUTES}
 
 
 def resolve_route(route: Route, values: Arguments) -> Route:
-    """Two systems chose the same path for two things: the arguments show which it is."""
-    is_decision = not values.keys() & {"title", "text"} and values.keys() & {"topic", "decision"}
-    if route.path == "/api/save" and is_decision:
+    """Choose by the arguments between MAMA and mem-claude, which share two paths."""
+    names_decision = "topic" in values or "decision" in values
+    names_observation = "title" in values or "text" in values
+    if route.path == "/api/save" and names_decision and not names_observation:
         return _BY_PATH["/api/mama/save"]
     if route.path == "/api/search" and "q" in values and "query" not in values:
         return _BY_PATH["/api/mama/search"]

@@ -1,12 +1,12 @@
-"""Sending a message or a file to a Slack channel, where the user has configured a bot.
+"""Send a message or a file to a Slack channel, with the bot that the user has configured.
 
-The one owner of slack_sdk.
+Only this module uses slack_sdk.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from filemem import secrets
 from filemem.errors import BadInput
@@ -17,55 +17,60 @@ if TYPE_CHECKING:
     from filemem.config import WebSettings
     from filemem.memory import Memory
 
-TIMEOUT = 20  # for each request to Slack
+TIMEOUT = 20  # seconds of each request to Slack
 MAX_FILE = 10 << 20  # bytes of a file
-MAX_TEXT = 40_000  # characters that Slack takes
+MAX_TEXT = 40_000  # characters of a message that Slack accepts
+
+
+class _Attachment(NamedTuple):
+    """A file to upload."""
+
+    name: str
+    data: bytes
 
 
 async def send_message(context: Context, arguments: Arguments) -> Answer:
-    """Send what is asked for."""
+    """Send a message, a file, or both. Raises RouteFailure, or BadInput for what looks secret."""
     channel = arguments["channel_id"].strip()
     message = arguments.get("message", "")
     file_path = arguments.get("file_path", "")
     if not message.strip() and not file_path:
         raise RouteFailure(400, "MISSING_FIELDS", "Missing required field: message or file_path")
     if not context.web.slack_token:
-        raise RouteFailure(
-            503,
-            "NOT_CONFIGURED",
-            "Slack is not configured",
-            "set SLACK_BOT_TOKEN, the token of a Slack bot",
-        )
+        hint = "set SLACK_BOT_TOKEN, the token of a Slack bot"
+        raise RouteFailure(503, "NOT_CONFIGURED", "Slack is not configured", hint)
     _refuse_secret("message", message)
-    file = (
-        await asyncio.wrap_future(context.ask(lambda memory: _read_attachment(memory, file_path)))
-        if file_path
-        else None
-    )
-    await asyncio.to_thread(_post_message, context.web, channel, message, file)
+    attachment: _Attachment | None = None
+    if file_path:
+        reading = context.ask(lambda memory: _read_attachment(memory, file_path))
+        attachment = await asyncio.wrap_future(reading)
+    await asyncio.to_thread(_post_message, context.web, channel, message, attachment)
     return {"success": True, "message": f"Message sent to Slack channel {channel}"}
 
 
-def _read_attachment(memory: Memory, file_path: str) -> tuple[str, bytes]:
+def _read_attachment(memory: Memory, file_path: str) -> _Attachment:
     path, data = read_file(memory, file_path, MAX_FILE)
     _refuse_secret("file_path", data.decode("utf-8", "replace"))
-    return path.rpartition("/")[2], data
+    name = path.rpartition("/")[2]
+    return _Attachment(name, data)
 
 
 def _refuse_secret(field: str, text: str) -> None:
-    """Refuse what looks like a secret: a channel has many readers, and a log of its own."""
-    if leaks := secrets.find_secrets(text):
-        finding = f"line {leaks[0].line} looks like a secret ({leaks[0].kind})"
-        hint = "remove it, and change it if it was real"
-        raise BadInput(f"{field}: {finding}; nothing was sent", hint, field=field)
+    """Raise BadInput for what looks like a secret: a channel has many readers, and a log."""
+    leaks = secrets.find_secrets(text)
+    if not leaks:
+        return
+    finding = f"line {leaks[0].line} looks like a secret ({leaks[0].kind})"
+    hint = "remove it, and change it if it was real"
+    raise BadInput(f"{field}: {finding}; nothing was sent", hint, field=field)
 
 
 def _post_message(
-    web: WebSettings, channel: str, message: str, file: tuple[str, bytes] | None
+    web: WebSettings, channel: str, message: str, attachment: _Attachment | None
 ) -> None:
-    """Talk to Slack. Of what goes wrong its word for it is passed on, and nothing else."""
+    """Send to Slack. A failure quotes only Slack's error code."""
     try:
-        from slack_sdk import WebClient  # noqa: PLC0415  an extra, imported by those who use it
+        from slack_sdk import WebClient  # noqa: PLC0415  an optional package, slow to import
         from slack_sdk.errors import SlackApiError, SlackClientError  # noqa: PLC0415
     except ImportError:
         raise RouteFailure(
@@ -74,15 +79,14 @@ def _post_message(
     base_url = web.slack_url or WebClient.BASE_URL
     client = WebClient(token=web.slack_token, base_url=base_url, timeout=TIMEOUT, retry_handlers=[])
     try:
-        if file is None:
+        if attachment is None:
             client.chat_postMessage(channel=channel, text=message)
         else:
-            name, data = file
             client.files_upload_v2(
                 channel=channel,
-                filename=name,
-                title=name,
-                content=data,
+                filename=attachment.name,
+                title=attachment.name,
+                content=attachment.data,
                 initial_comment=message or None,
             )
     except SlackApiError as error:

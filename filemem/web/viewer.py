@@ -1,16 +1,16 @@
-"""What the page asks for and does: rows of all records, one whole, a search, a past, a save.
+"""The routes of the page: rows of all records, a whole record, search, past states, saves.
 
-What is not meant for everybody is left out of every answer: a page has no name to give. Texts leave
-as they are, or as HTML of `markdown`; the page sets the first as text alone.
+A page has no user, so every answer leaves out what is not meant for everybody. Texts are sent as
+they are, and the page never parses them as HTML; or as HTML that `markdown` has rendered.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
-from collections.abc import Iterable
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -21,28 +21,28 @@ from filemem.memory import Memory
 from filemem.memory.brief import TOKEN_CHARACTERS
 from filemem.record import DECISION, strip_edges
 from filemem.record.visibility import EVERYBODY
-from filemem.web.graph import RatedNode, cache_edges
-from filemem.web.graph import list_nearest as alike
+from filemem.web.graph import RatedNode, cache_edges, list_nearest
 from filemem.web.markdown import render_html
 from filemem.web.route import Answer, Arguments, Reply, build_cache_headers
 
 if TYPE_CHECKING:
-    from filemem.memory.overview import Detail, Row
+    from filemem.memory.overview import Detail, Relation, Row
     from filemem.query import Hit, Snippet
     from filemem.record import Record
 
 ASSETS = Path(__file__).parent / "assets"
 MAX_HITS = 100  # hits of a search
-MAX_NEARBY = 6  # decisions near to a text
-MAX_SIMILAR = 5  # decisions that are like one
-SIMILAR_THRESHOLD = 0.4  # from which value on
+MAX_NEARBY = 6  # decisions near a text that is being written
+_NEARBY_OPTIONS: Mapping[str, Any] = {"limit": MAX_NEARBY, "type": DECISION, "live": True}
+MAX_SIMILAR = 5  # similar decisions that are shown beside a decision
+SIMILAR_THRESHOLD = 0.4  # least likeness of these
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-_NODE_FIELDS = "id type title created outcome affects tags agent kind branch".split()  # noqa: SIM905
-_ROW_FIELDS = "path superseded_by supersedes live forked".split()  # noqa: SIM905
-_EFFECT_GROUPS = {  # what the page calls it -> kinds of effects
+_MATCH_START = "\ue000"  # private characters, which no text has; the page marks what is between
+_MATCH_END = "\ue001"
+_EFFECT_GROUPS = {  # group on the page -> kinds of effects
     "added": ("new",),
     "replaced": ("superseded",),
     "changed": ("accepted", "outcome", "revised"),
@@ -61,7 +61,7 @@ SECURITY_HEADERS = {"Content-Security-Policy": POLICY, "X-Frame-Options": "DENY"
 
 
 class _CachedOverview(NamedTuple):
-    """The overview of a memory: its state then, what there is to say of it all, and its rows."""
+    """The rows of a memory and facts on the whole, with the state in which they were read."""
 
     state: str
     head: Answer
@@ -69,153 +69,186 @@ class _CachedOverview(NamedTuple):
     text: bytes  # the rows as JSON
 
 
-_OVERVIEW_CACHE: WeakKeyDictionary[Memory, _CachedOverview] = (
-    WeakKeyDictionary()
-)  # the last of each memory
+_OVERVIEW_CACHE: WeakKeyDictionary[Memory, _CachedOverview] = WeakKeyDictionary()
 
 
 def read_asset(name: str) -> Reply:
-    """A file of the page, which is the same for everybody."""
+    """Return a file of the page. Raises NotFound."""
     path = find_assets().get(name)
     if path is None:
         raise NotFound(f"there is no file {name[:100]!r} of the page", "the page is at /viewer")
     data = path.read_bytes()
-    kind = _MEDIA.get(name.rpartition(".")[2], "text/plain")
+    extension = name.rpartition(".")[2]
+    media_type = _MEDIA.get(extension, "text/plain")
     headers = SECURITY_HEADERS | build_cache_headers(hashlib.sha256(data).hexdigest())
-    return Reply(data, media_type=f"{kind}; charset=utf-8", headers=headers)
+    return Reply(data, media_type=f"{media_type}; charset=utf-8", headers=headers)
 
 
 def find_assets() -> dict[str, Path]:
-    """The files of the page by name, as it names them."""
-    paths = [path for path in sorted(ASSETS.rglob("*")) if path.is_file()]
-    return {
-        path.relative_to(ASSETS).as_posix(): path for path in paths if path.name != "prelude.js"
-    }
+    """Find the files of the page, by the names that the page uses."""
+    assets: dict[str, Path] = {}
+    for path in sorted(ASSETS.rglob("*")):
+        if path.is_file() and path.name != "prelude.js":
+            name = path.relative_to(ASSETS).as_posix()
+            assets[name] = path
+    return assets
 
 
 def answer_projects(memory: Memory, _: Arguments) -> Answer:
-    """The repositories among which a page may switch; none where this one is not registered."""
-    trees = memory.workspace().list_repositories() if memory.workspace else {}
-    own_tree = memory.work_tree
-    rows = [
-        {"key": key, "name": tree.name, "folder": str(tree), "own": tree == own_tree}
-        for key, tree in trees.items()
-    ]
+    """List the repositories that the page can switch to; none if this one is not registered."""
+    if memory.workspace is None:
+        return {"projects": []}
+    rows: list[Answer] = []
+    for key, tree in memory.workspace().list_repositories().items():
+        is_own = tree == memory.work_tree
+        rows.append({"key": key, "name": tree.name, "folder": str(tree), "own": is_own})
     return {"projects": rows}
 
 
 def get_rows(memory: Memory) -> tuple[Answer, list[Answer]]:
-    """What there is to say of the whole memory, and its rows; made anew only after a change."""
+    """Return facts on the whole memory, and its rows; cached until it changes."""
     cached = _load_overview(memory)
     return cached.head, cached.rows
 
 
 def _load_overview(memory: Memory) -> _CachedOverview:
+    """Return the cached overview of a memory, or read it again if the memory has changed."""
     state = memory.keeper.state
     cached = _OVERVIEW_CACHE.get(memory)
-    if cached is None or cached.state != state:
-        head, rows = build_overview(memory)
-        text = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
-        cached = _OVERVIEW_CACHE[memory] = _CachedOverview(state, head, rows, text)
-    return cached
+    if cached is not None and cached.state == state:
+        return cached
+    head, rows = build_overview(memory)
+    text = json.dumps(rows, ensure_ascii=False, separators=(",", ":")).encode()
+    overview = _CachedOverview(state, head, rows, text)
+    _OVERVIEW_CACHE[memory] = overview
+    return overview
 
 
 def answer_data(memory: Memory, arguments: Arguments) -> Reply:
-    """A row for every record; made anew only where something has changed."""
-    state, head, _, records = _load_overview(memory)
-    head = {
-        **head,
-        "version": state,
-        "can_write": "repository" not in arguments,  # the door has let in who may
-        "degraded": memory.degraded_reason,
-    }
+    """Return a row for every record, as JSON that is cached until the memory changes."""
+    overview = _load_overview(memory)
+    head = dict(overview.head)
+    head["version"] = overview.state
+    head["can_write"] = "repository" not in arguments  # only who may write gets to this route
+    head["degraded"] = memory.degraded_reason
     tag = hashlib.sha256(json.dumps(head).encode()).hexdigest()
     head["now"] = memory.get_time()
-    body = json.dumps(head, ensure_ascii=False).encode()[:-1] + b', "records": ' + records + b"}"
+    head_text = json.dumps(head, ensure_ascii=False).encode()
+    body = head_text.removesuffix(b"}") + b', "records": ' + overview.text + b"}"
     return Reply(body, headers=build_cache_headers(tag))
 
 
 def build_overview(memory: Memory) -> tuple[Answer, list[Answer]]:
-    """What there is to say of the whole memory, and its rows."""
+    """Read facts on the whole memory, and its rows; the edges of the graph are cached too."""
     state = memory.keeper.state
-    records = memory.build_overview()
-    cache_edges(memory, state, records.rows)  # the page asks for them next
-    answer = {
+    overview = memory.build_overview()
+    cache_edges(memory, state, overview.rows)  # the page asks for them next
+    head = {
         "name": memory.work_tree.name,
-        "branch": records.branch,
-        "head": records.head,
-        "branches": list(records.branches),
+        "branch": overview.branch,
+        "head": overview.head,
+        "branches": list(overview.branches),
     }
-    return answer, [build_row(record) for record in records.rows]
+    return head, [build_row(row) for row in overview.rows]
 
 
-def build_row(record: Row) -> Answer:
-    """A record in a row; what is empty is left out."""
-    node = record.node
-    values: Answer = {name: getattr(node, name) for name in _NODE_FIELDS}
-    values |= {name: getattr(record, name) for name in _ROW_FIELDS}
-    values["area"] = find_area(node.path, node.tags)
-    values["topic"] = node.topic if node.stated else ""
-    values["status"] = node.status if node.type == DECISION else ""
-    values["who"] = record.author or node.agent
-    return {name: value for name, value in values.items() if value}
+def build_row(row: Row) -> Answer:
+    """Build the row of a record for the page; empty values are left out."""
+    node = row.node
+    values = {
+        "id": node.id,
+        "type": node.type,
+        "title": node.title,
+        "created": node.created,
+        "outcome": node.outcome,
+        "affects": node.affects,
+        "tags": node.tags,
+        "agent": node.agent,
+        "kind": node.kind,
+        "branch": node.branch,
+        "path": row.path,
+        "superseded_by": row.superseded_by,
+        "supersedes": row.supersedes,
+        "live": row.live,
+        "forked": row.forked,
+        "area": find_area(node.path, node.tags),
+        "topic": node.topic if node.stated else "",
+        "status": node.status if node.type == DECISION else "",
+        "who": row.author or node.agent,
+    }
+    return _drop_empty(values)
 
 
-def find_area(path: str, tags: Iterable[str]) -> str:
-    """To what a record belongs: the folder that people filed it in, else its first tag, else ""."""
-    folder = _FOLDERS.sub("", path.rpartition("/")[0]).strip("/").partition("/")[0]
-    return folder or next(iter(tags), "")
+def find_area(path: str, tags: Sequence[str]) -> str:
+    """Find the area of a record: the folder that people filed it in, else its first tag, or ""."""
+    folder = _FOLDERS.sub("", path.rpartition("/")[0])
+    area = folder.strip("/").partition("/")[0]
+    if not area and tags:
+        return tags[0]
+    return area
 
 
 def answer_record(memory: Memory, arguments: Arguments) -> Answer:
-    """One record whole, as it is or as it was at a commit."""
-    viewed_memory: Any = memory.at(arguments["at"]) if arguments.get("at") else memory
+    """Return a whole record, as it is now or as it was at a commit."""
+    viewed_memory: Any = memory
+    if arguments.get("at"):
+        viewed_memory = memory.at(arguments["at"])
     (detail,) = viewed_memory.read_details(arguments["id"])
-    hit = detail.hit
-    nearest = (
-        alike(viewed_memory, hit, MAX_SIMILAR, SIMILAR_THRESHOLD)
-        if hit.record.type == DECISION
-        else ()
-    )
+    nearest: list[RatedNode] = []
+    if detail.hit.record.type == DECISION:
+        nearest = list_nearest(viewed_memory, detail.hit, MAX_SIMILAR, SIMILAR_THRESHOLD)
     return build_record(viewed_memory, detail, nearest)
 
 
 def build_record(memory: Memory, detail: Detail, nearest: Iterable[RatedNode]) -> Answer:
-    """All that the page shows of a record; `likely`: decisions near to it, the likest first."""
+    """Build all that the page shows of a record; `nearest` are similar decisions, best first."""
     hit = detail.hit
     is_edited = detail.blob_id != detail.committed_blob_id and memory.is_edited(hit)
     notes = answers.build_hit(hit, is_full=True, is_edited=is_edited)
-    values = {
+    chain = [node.id for node in detail.chain]
+    values: Answer = {
         "version": detail.blob_id,
         "note": notes.get("note"),
         "evidence": notes.get("evidence"),
-        **_build_fields(hit.record),
-        **_render_texts(hit.record),
+    }
+    values |= _build_fields(hit.record)
+    values |= _render_texts(hit.record)
+    values |= {
         "outcomes": [outcome._asdict() for outcome in hit.record.outcomes],
-        "chain": [node.id for node in detail.chain[:-1] and detail.chain],
-        "related": [
-            {
-                "kind": kind,
-                "id": other.id,
-                "title": other.title,
-                "reason": strip_edges(reason),
-                "in": is_inward,
-            }
-            for kind, other, reason, is_inward in detail.relations
-        ],
-        "similar": [
-            {"id": other.id, "title": other.title, "score": score}
-            for other, score in nearest
-            if not other.audience
-        ],
+        "chain": chain if len(chain) > 1 else [],
+        "related": [_build_relation(relation) for relation in detail.relations],
+        "similar": _build_similar(nearest),
         "governed": [path._asdict() for path in detail.governed_paths],
         "commits": [_build_commit(commit) for commit in detail.commits],
     }
-    return {**build_row(detail.row), **{name: value for name, value in values.items() if value}}
+    return build_row(detail.row) | _drop_empty(values)
+
+
+def _drop_empty(values: Answer) -> Answer:
+    return {name: value for name, value in values.items() if value}
+
+
+def _build_relation(relation: Relation) -> Answer:
+    return {
+        "kind": relation.kind,
+        "id": relation.node.id,
+        "title": relation.node.title,
+        "reason": strip_edges(relation.reason),
+        "in": relation.is_incoming,
+    }
+
+
+def _build_similar(nearest: Iterable[RatedNode]) -> list[Answer]:
+    """Build the list of similar decisions, without those that only some people may see."""
+    rows: list[Answer] = []
+    for node, likeness in nearest:
+        if not node.audience:
+            rows.append({"id": node.id, "title": node.title, "score": likeness})
+    return rows
 
 
 def _build_fields(record: Record) -> Answer:
-    """What a record states besides its texts."""
+    """Build what a record states besides its texts."""
     return {
         "rejected": list(record.rejected),
         "limitation": record.limitation,
@@ -230,17 +263,16 @@ def _build_fields(record: Record) -> Answer:
 
 
 def _build_commit(commit: Any) -> Answer:
-    return {
-        "id": commit.id,
-        "who": commit.author,
-        **present.strip_empty({"agent": commit.agent}),
-        "when": commit.at,
-        "subject": commit.subject,
-    }
+    answer = {"id": commit.id, "who": commit.author}
+    if commit.agent:
+        answer["agent"] = commit.agent
+    answer["when"] = commit.at
+    answer["subject"] = commit.subject
+    return answer
 
 
 def _render_texts(record: Record) -> dict[str, str]:
-    """The texts of a record as HTML; edges that a line begins with are shown as links."""
+    """Render the texts of a record as HTML; edges at the start of lines are shown as links."""
     texts = {"text_html": record.text, "next_steps_html": record.next_steps}
     if record.type == DECISION:
         texts = {"decision_html": record.decision, "reasoning_html": strip_edges(record.text)}
@@ -249,82 +281,101 @@ def _render_texts(record: Record) -> dict[str, str]:
 
 def answer_search(memory: Memory, arguments: Arguments) -> Answer:
     """Find records by words and meaning, best first."""
-    kind = {"type": arguments["type"]} if arguments.get("type") else {}
     limit = min(arguments.get("limit", MAX_HITS), MAX_HITS)
-    results = memory.seen_by(EVERYBODY).search(arguments["q"], limit=limit, detail=False, **kind)
-    hits = [
-        {"id": hit.id, "score": round(hit.score, 3), "snippet": _mark_snippet(hit.snippet)}
-        for hit in results.hits
-    ]
-    return {"hits": hits, **present.build_notes(results)}
+    filters = {"type": arguments["type"]} if arguments.get("type") else {}
+    public_memory = memory.seen_by(EVERYBODY)
+    results = public_memory.search(arguments["q"], limit=limit, detail=False, **filters)
+    hits: list[Answer] = []
+    for hit in results.hits:
+        snippet = _mark_snippet(hit.snippet)
+        hits.append({"id": hit.id, "score": round(hit.score, 3), "snippet": snippet})
+    return {"hits": hits} | present.build_notes(results)
 
 
 def _mark_snippet(snippet: Snippet) -> str:
-    """A fragment with what was found between two characters that no text has: the page marks it."""
-    parts: list[str] = []
-    last = 0
+    """Return the passage that was found, with its matches between marks."""
+    marked = ""
+    last_end = 0
     for start, end in snippet.ranges:
-        parts += [snippet.text[last:start], "\ue000", snippet.text[start:end], "\ue001"]
-        last = end
-    return "".join((*parts, snippet.text[last:]))
+        marked += snippet.text[last_end:start]
+        marked += _MATCH_START + snippet.text[start:end] + _MATCH_END
+        last_end = end
+    return marked + snippet.text[last_end:]
 
 
 def answer_moment(memory: Memory, arguments: Arguments) -> Answer:
-    """What held at a date or commit, as `filemem topics --at` lists it."""
+    """List the decisions that were live at a date or commit, as `filemem topics --at` does."""
     past_memory = memory.at(arguments["when"])
-    rows = past_memory.build_overview().rows
-    live = sorted(row.node.id for row in rows if row.live and row.node.type == DECISION)
-    return {"when": past_memory.moment.committed_at, "commit": past_memory.moment.id, "live": live}
+    nodes = [row.node for row in past_memory.build_overview().rows if row.live]
+    live_ids = [node.id for node in nodes if node.type == DECISION]
+    moment = past_memory.moment
+    return {"when": moment.committed_at, "commit": moment.id, "live": sorted(live_ids)}
 
 
 def answer_comparison(memory: Memory, arguments: Arguments) -> Answer:
-    """What a branch does to the memory since it left the default one, as `filemem diff` says it."""
+    """Show what a branch changes in the memory, as `filemem diff` does.
+
+    `records` are the rows of new records that the branch checked out does not have.
+    """
     branch = arguments.get("branch", "")
-    diff = memory.seen_by(EVERYBODY).diff(f"...{branch}" if branch else "")
-    comparison = answers.build_comparison(diff)
-    ids = {part: _list_ids(comparison["effects"], kinds) for part, kinds in _EFFECT_GROUPS.items()}
-    missing_ids = {*ids["added"]} - {record.node.id for record in memory.build_overview().rows}
-    branch_rows = memory.at(diff.head.id).build_overview().rows
-    records = [build_row(record) for record in branch_rows if record.node.id in missing_ids]
-    return {**comparison, **ids, "records": records}
+    revisions = f"...{branch}" if branch else ""
+    diff = memory.seen_by(EVERYBODY).diff(revisions)
+    answer = answers.build_comparison(diff)
+    for group, kinds in _EFFECT_GROUPS.items():
+        answer[group] = _list_subjects(answer["effects"], kinds)
+    own_rows = memory.build_overview().rows
+    own_ids = {row.node.id for row in own_rows}
+    missing_ids = set(answer["added"]) - own_ids
+    branch_memory = memory.at(diff.head.id)
+    branch_rows = branch_memory.build_overview().rows
+    answer["records"] = [build_row(row) for row in branch_rows if row.node.id in missing_ids]
+    return answer
 
 
-def _list_ids(effects: Iterable[Answer], kinds: Iterable[str]) -> list[str]:
-    """What effects of some kinds are on: records, or topics."""
+def _list_subjects(effects: Iterable[Answer], kinds: Iterable[str]) -> list[str]:
+    """List the ids of the records that have effects of some kinds; topics for forks."""
     return [effect.get("id") or effect["topic"] for effect in effects if effect["kind"] in kinds]
 
 
 def answer_brief(memory: Memory, arguments: Arguments) -> Answer:
-    """What a session on this branch, or on these files, would be told at its start."""
-    paths = [path.strip() for path in arguments.get("paths", "").split(",")]
-    text = memory.brief(paths=[path for path in paths if path]).text
-    return {"text": text, "tokens": -(-len(text) // TOKEN_CHARACTERS)}
+    """Show what a session on this branch, or on some files, is told at its start."""
+    parts = arguments.get("paths", "").split(",")
+    paths = [part.strip() for part in parts if part.strip()]
+    text = memory.brief(paths=paths).text
+    return {"text": text, "tokens": math.ceil(len(text) / TOKEN_CHARACTERS)}
 
 
 def answer_nearby(memory: Memory, arguments: Arguments) -> Answer:
-    """What holds near a text that is being written, what is on its topic first."""
+    """Find the live decisions near a text that is being written, first those on its topic."""
     topic = arguments.get("topic", "")
-    decision = arguments.get("decision", "")
-    words = re.sub(r"[^\w]+", " ", f"{topic} {decision}").strip()  # no word of it restricts
-    find_live = partial(
-        memory.seen_by(EVERYBODY).search, limit=MAX_NEARBY, type=DECISION, live=True
-    )
-    topic_hits = find_live("", topic=topic).hits if topic else ()
-    hits = {hit.id: hit for hit in (*topic_hits, *(find_live(words).hits if words else ()))}
-    topic_ids = {hit.id for hit in topic_hits}
-    rows = [{**_build_nearby(hit), "same_topic": hit.id in topic_ids} for hit in hits.values()]
-    return {"near": sorted(rows, key=lambda row: (not row["same_topic"], -row["score"]))}
+    text = f"{topic} {arguments.get('decision', '')}"
+    words = re.sub(r"[^\w]+", " ", text).strip()  # without operators, which would restrict
+    public_memory = memory.seen_by(EVERYBODY)
+    rows: dict[str, Answer] = {}
+    if topic:
+        for hit in public_memory.search("", topic=topic, **_NEARBY_OPTIONS).hits:
+            rows[hit.id] = _build_nearby(hit, same_topic=True)
+    if words:
+        for hit in public_memory.search(words, **_NEARBY_OPTIONS).hits:
+            is_on_topic = hit.id in rows
+            rows[hit.id] = _build_nearby(hit, same_topic=is_on_topic)
+    return {"near": sorted(rows.values(), key=_rank_nearby)}
 
 
-def _build_nearby(hit: Hit) -> Answer:
-    return {
+def _build_nearby(hit: Hit, *, same_topic: bool) -> Answer:
+    row = {
         "id": hit.id,
         "topic": hit.record.topic,
         "title": hit.title,
         "outcome": hit.record.outcome,
         "score": round(hit.score, 4),
-        **present.strip_empty({"ruled_out": hit.already_rejected}),
     }
+    row |= present.strip_empty({"ruled_out": hit.already_rejected})
+    return row | {"same_topic": same_topic}
+
+
+def _rank_nearby(row: Answer) -> tuple[bool, float]:
+    return not row["same_topic"], -row["score"]
 
 
 def save_decision(memory: Memory, arguments: Arguments) -> Answer:
@@ -333,7 +384,7 @@ def save_decision(memory: Memory, arguments: Arguments) -> Answer:
 
 
 def update_decision(memory: Memory, arguments: Arguments) -> Answer:
-    """Record what came of a decision, or change its status."""
+    """Record the outcome of a decision, or change its status."""
     return answers.build_write_answer(memory.update(**_require_unchanged(memory, arguments)))
 
 
@@ -343,13 +394,14 @@ def forget_record(memory: Memory, arguments: Arguments) -> Answer:
 
 
 def _require_unchanged(memory: Memory, arguments: Arguments) -> dict[str, Any]:
-    """The arguments without the version that the page showed.
+    """Return the arguments without `version`, which is that of the record on the page.
 
-    Raises Conflict: the record is another one by now.
+    Raises Conflict if the record has changed since.
     """
     values = dict(arguments)
+    shown_version = values.pop("version")
     (detail,) = memory.read_details(values["id"])
-    if detail.blob_id != values.pop("version"):
+    if detail.blob_id != shown_version:
         raise Conflict(
             "this record was changed since the page showed it", "look at it again, and then decide"
         )

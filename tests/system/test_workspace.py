@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from filemem.cli.workspace import join_workspace
+from filemem.cli.project import Project
+from filemem.cli.workspace import is_registered, join_workspace
 from filemem.dialects import native
 from filemem.errors import BadInput
 from filemem.memory import Memory
@@ -179,6 +180,17 @@ def test_only_a_registered_repository_offers_it(both: tuple[Path, Path]) -> None
         assert {hit["repository"] for hit in found} == {str(linked), str(web)}, (
             "this branch is asked, not the other"
         )
+
+
+def test_a_folder_in_no_repository_is_not_registered(both: tuple[Path, Path]) -> None:
+    api, _ = both
+    linked = api.parent / "linked"
+    git(api, "worktree", "add", "-q", str(linked), "-b", "feature")
+    ok(api, "workspace", "add", ".", str(linked))
+    outside = api.parent / "outside"
+    outside.mkdir()
+    assert is_registered(Project(str(linked)))
+    assert not is_registered(Project(str(outside)))
 
 
 def test_a_repository_names_no_other_and_what_is_of_one_alone_is_refused(
