@@ -110,7 +110,7 @@ def list_names(folder: Path) -> list[str]:
 
 
 def read_file_stamp(path: Path) -> list[int]:
-    """Return inode, size and time of a file, one of which any write changes; [] if it is missing."""
+    """Return inode, size and time of a file: any write changes one; [] if it is missing."""
     try:
         state = path.stat()
     except OSError:
