@@ -2,7 +2,9 @@
 
 `python -m tools.walk` prints them.
 
-Lower a limit when a walk became shorter; nothing else lets one rise.
+Lower a limit when a walk became shorter. It rises only where a module that grew over 500 lines
+became two: index/storage, memory/draft, memory/labels, memory/opened, repo/commits, repo/draft,
+repo/locks, record/amend_keys.
 """
 
 from __future__ import annotations
@@ -14,16 +16,16 @@ import pytest
 from tools.walk import Walk, journeys
 
 LIMITS = {
-    "save": 49,
-    "save that replaces": 51,
-    "search": 33,
-    "history": 24,
-    "get": 23,
-    "update": 49,
-    "why": 38,
+    "save": 53,
+    "save that replaces": 56,
+    "search": 35,
+    "history": 27,
+    "get": 24,
+    "update": 53,
+    "why": 39,
     "check": 17,
     "catch-up": 27,
-    "delete": 40,
+    "delete": 43,
 }  # modules; record/status, record/links and record/visibility are in all of them, and
 # repo/disk, which was a part of repo/journal, in those that save
 
