@@ -405,10 +405,8 @@ def _find_lost(repo: Repo, files: StoreFiles, entry: JournalEntry, *, is_new: bo
     if head.ref != entry.branch:
         return lost
     staged = repo.read_staged([edit.path for edit in entry.edits])
-    for edit in entry.edits:
+    for edit in _list_landed_edits(repo, entry, head.tip):
         path = edit.path
-        if edit.blob == edit.old_blob or read_blob_id(repo, head.tip, path) != edit.blob:
-            continue
         is_unstaged = staged.get(path, "") == edit.old_blob
         is_missing = read_file(files, path) == edit.before
         # Later, a row of the index that is missing alone was unstaged by the user.
@@ -417,6 +415,16 @@ def _find_lost(repo: Repo, files: StoreFiles, entry: JournalEntry, *, is_new: bo
         if is_missing and (is_unstaged or is_new):
             lost.edits.append(edit)
     return lost
+
+
+def _list_landed_edits(repo: Repo, entry: JournalEntry, tip: str) -> list[Edit]:
+    """List the edits that changed a file to what a commit holds."""
+    landed_edits = []
+    for edit in entry.edits:
+        is_change = edit.blob != edit.old_blob
+        if is_change and read_blob_id(repo, tip, edit.path) == edit.blob:
+            landed_edits.append(edit)
+    return landed_edits
 
 
 def check_recent_saves(repo: Repo, files: StoreFiles) -> list[str]:
