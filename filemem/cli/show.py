@@ -241,7 +241,10 @@ def render_oneline(answer: Answer) -> str:
 def _format_record_line(record: Answer) -> str:
     record_id = record.get("id", "")
     if not record_id and record.get("ids"):
-        record_id = record["ids"][0]  # a topic: the decision that holds on it
+        record_id = record["ids"][-1]  # a topic: the newest decision that holds on it
+    state = "superseded" if record.get("superseded_by") else ""
+    if record.get("forked"):
+        state = "forked"
     day = ""
     for field in ("created", "date", "latest"):
         if not day:
@@ -251,7 +254,7 @@ def _format_record_line(record: Answer) -> str:
         day,
         record["title"],
         record.get("topic"),
-        "superseded" if record.get("superseded_by") else "",
+        state,
         record.get("repository"),
     )
 

@@ -394,8 +394,9 @@ def explain_empty(store: Store, criteria: Filter, has_words: bool) -> str:
         if explanation:
             return explanation
     has_matches = has_words and store.index.count_records(criteria) > 0
-    unrestricted = Filter(reader=criteria.reader)
-    return explain_no_match(has_matches, is_restricted=criteria != unrestricted)
+    # There are records: a query without words finds none only by its filters and exclusions.
+    is_restricted = not has_matches or criteria != Filter(reader=criteria.reader)
+    return explain_no_match(has_matches, is_restricted=is_restricted)
 
 
 def _explain_unknown_value(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from filemem.errors import BadInput, Conflict, FilememError, NotFound
-from filemem.files import is_private
+from filemem.files import is_listed, is_private
 from filemem.hints import suggest_choice
 from filemem.index import Node
 from filemem.memory import fields
@@ -216,6 +216,9 @@ def adopt(store: Store, files: Collection[str], was: str = "") -> tuple[WriteRes
 
 def _build_id_edit(store: Store, path: str, former_id: str) -> tuple[Edit, Record]:
     """Build the edit that writes an id into a file, the former one if given, and its record."""
+    if not is_listed(path):
+        message = f"{store.to_display_path(path)} is not read as a record"
+        raise NotFound(message, "name the file of a record; `filemem check` lists what is wrong")
     before, old_record = _read_current(store, path)
     if old_record.id_stated:
         message = f"{store.to_display_path(path)} already states its id: {old_record.id}"

@@ -293,7 +293,34 @@ def test_adopt_writes_ids_into_files_that_have_none(repo: Path) -> None:
     git(repo, "commit", "-q", "-m", "Rename")
     assert ok(repo, "get", "Use Postgres")["results"][0]["id"] == adopted["adopted"][0]["id"]
     again = process(repo, "adopt", "memory/decisions/0001-postgres.md")
-    assert (again.code, again.err) != (0, "") or "already" in again.out
+    assert (again.code, "already states its id" in again.err) == (2, True)
+
+
+def test_adopt_writes_into_no_file_that_is_not_read_as_a_record(repo: Path) -> None:
+    """README.md at the top is no record, and neither is the one of the store that `init` writes."""
+    ok(repo, "init", "--hooks=none")
+    write(repo / "README.md", "# My project\n")
+    before = (repo / "memory/README.md").read_bytes()
+    assert cli(repo, "adopt", "README.md").code == 4
+    assert (repo / "memory/README.md").read_bytes() == before
+
+
+def test_a_line_of_a_forked_topic_names_the_decision_of_its_title(repo: Path) -> None:
+    ok(repo, "save", "decision", "--topic", "events", "--decision", "One", "--reasoning", "x")
+    git(repo, "checkout", "-qb", "other")
+    ok(repo, "save", "decision", "--topic", "events", "--decision", "Two", "--reasoning", "x")
+    git(repo, "checkout", "-q", "main")
+    last = ok(repo, "save", "decision", "--topic", "events", "--decision", "Three", "--reasoning=x")
+    git(repo, "merge", "-q", "--no-edit", "other")
+    (line,) = cli(repo, "topics", "--oneline").out.splitlines()
+    assert line.split()[0] == last["id"].rpartition("_")[2]
+    assert "Three" in line
+    assert line.endswith("forked")
+
+
+def test_exclusions_that_leave_nothing_are_no_empty_memory(repo: Path) -> None:
+    ok(repo, "save", "decision", "--topic", "events", "--decision", "One", "--reasoning", "x")
+    assert "no record passes these filters" in cli(repo, "search", "--", "-one").out
 
 
 def test_the_demo_shows_what_it_promises() -> None:
