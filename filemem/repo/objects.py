@@ -102,8 +102,7 @@ class ObjectDatabase:
         self._spool = repo.shared_folder / "objects"
         self._reader: GitProcess | None = None
         self._trees: dict[str, Tree] = {}
-        self._last_commit = ""  # the commit whose root was read last
-        self._last_root = ""
+        self._root_cache: dict[str, str] = {}  # the root of the commit that was read last
         self._lock = threading.RLock()
 
     # reading
@@ -186,14 +185,16 @@ class ObjectDatabase:
 
     def read_root(self, commit: str) -> str:
         """Read the id of a commit's tree; "" if there is no such commit."""
-        if commit != self._last_commit:
-            data = self.read_object(commit, "commit")
-            if data is None:
-                return ""
-            first_line, _, _ = data.partition(b"\n")
-            self._last_root = first_line.removeprefix(b"tree ").decode()
-            self._last_commit = commit
-        return self._last_root
+        root = self._root_cache.get(commit, "")
+        if root:
+            return root
+        data = self.read_object(commit, "commit")
+        if data is None:
+            return ""
+        first_line, _, _ = data.partition(b"\n")
+        root = first_line.removeprefix(b"tree ").decode()
+        self._root_cache = {commit: root}  # in one step: another thread may read it now
+        return root
 
     def find_item(self, commit: str, path: str) -> TreeItem | None:
         """Find mode and id of what is at a path in a commit; None for nothing."""
