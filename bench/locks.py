@@ -14,7 +14,7 @@ from filemem.files import Files
 from filemem.repo import Repo, commit
 from filemem.repo.commit import CommitPlan, Edit, render_message
 from filemem.repo.history import History
-from filemem.repo.locks import GitLocks
+from filemem.repo.state import GitLocks
 
 ROUNDS = 21
 COMMITS = 20_000

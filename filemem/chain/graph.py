@@ -8,7 +8,7 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from filemem.record import DECISION, Edge, Record, build_topic_key
+from filemem.record import DECISION, Edge, Record, build_topic_key, shorten_id
 from filemem.record.visibility import get_audience
 
 DEMOTING = frozenset({"accepted", "deprecated"})
@@ -53,6 +53,11 @@ class Node(NamedTuple):
         if not self.stated:
             return ""
         return _compute_topic_key(self.topic)
+
+    @property
+    def label(self) -> str:
+        """The title and the short id, for messages."""
+        return f"{self.title} ({shorten_id(self.id)})"
 
     @property
     def folder(self) -> str:

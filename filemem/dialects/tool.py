@@ -83,7 +83,7 @@ class Resource(NamedTuple):
 
 
 class Argument(NamedTuple):
-    """An argument of a prompt; `usual` is used if the user gives none."""
+    """An argument of a prompt; `default` is used if the user gives none."""
 
     name: str
     description: str

@@ -267,7 +267,7 @@ class Database(Connection):
     def _build_where(self, record_filter: Filter) -> tuple[str, list[Any]]:
         """Return a filter as an SQL condition, and its values.
 
-        `query.passes` applies the same filter in Python.
+        `query.is_match` applies the same filter in Python.
         """
         conditions = ["s.shown = 1"]
         values: list[Any] = []

@@ -103,6 +103,15 @@ class Memory(OpenMemory):
             other.workspace = None
         return other
 
+    @property
+    def degraded_reason(self) -> str:
+        """Why answers may be incomplete, or ""."""
+        return self.keeper.degraded_reason
+
+    def get_time(self) -> int:
+        """Return the time in epoch milliseconds."""
+        return self._store.clock()
+
     def search(
         self,
         query: str = "",

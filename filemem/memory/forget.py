@@ -30,7 +30,6 @@ from filemem.memory.store import (
     MIN_SHORT_ID_LENGTH,
     Store,
     compute_tombstone,
-    format_node,
 )
 from filemem.record import (
     Record,
@@ -71,10 +70,10 @@ def delete(
         text = format_commit_message(record, subject, agent)
         made = write_planned_edits(store, node.path, node.type, removal.edits, text)
     if removal.is_committed:
-        message = f"Deleted {format_node(node)}; Git history keeps it"
+        message = f"Deleted {node.label}; Git history keeps it"
         undo = f"restore {shorten_id(node.id)}"
     else:
-        message = f"Deleted {format_node(node)}; it was never committed, so it cannot be restored"
+        message = f"Deleted {node.label}; it was never committed, so it cannot be restored"
         undo = ""
     return build_result(store, record, made, message, note, undo=undo)
 

@@ -8,20 +8,15 @@ from typing import NamedTuple, Protocol
 
 from filemem.hints import NOTHING_YET, format_question, list_similar_names
 from filemem.index import Index, Node
-from filemem.record import build_topic_key, shorten_id
+from filemem.record import build_topic_key
 
 MIN_SHORT_ID_LENGTH = 4  # characters of a short id that name a record
 MAX_NAMED = 5  # records in a message
 
 
-def format_node(node: Node) -> str:
-    """Return a record's title and short id, for messages."""
-    return f"{node.title} ({shorten_id(node.id)})"
-
-
 def format_nodes(nodes: Collection[Node]) -> str:
     """Return the titles and short ids of the first few records, and how many more there are."""
-    labels = [format_node(node) for node in nodes]
+    labels = [node.label for node in nodes]
     listing = "; ".join(labels[:MAX_NAMED])
     if len(labels) > MAX_NAMED:
         listing += f"; and {len(labels) - MAX_NAMED} more"
@@ -55,7 +50,7 @@ def format_hint(store: NodeSource, reference: str) -> str:
     if live_nodes:
         return f"{reference} is a topic, on which holds {format_nodes(live_nodes)}: name that"
     if decisions:
-        last = format_node(max(decisions, key=attrgetter("created")))
+        last = max(decisions, key=attrgetter("created")).label
         return f"nothing holds on the topic {reference}; its last decision was {last}: name that"
     labels = _build_labels(store)
     if not labels and not store.tombstones:
@@ -70,7 +65,7 @@ def format_hint(store: NodeSource, reference: str) -> str:
 def _build_labels(store: NodeSource) -> dict[str, str]:
     """Return what to show for every title and stated topic, by its name in lower case."""
     nodes = store.exclude_barred(store.index.read_nodes())
-    labels = {node.title.casefold(): format_node(node) for node in nodes}
+    labels = {node.title.casefold(): node.label for node in nodes}
     topics = {node.topic for node in nodes if node.stated}
     for topic in topics:
         labels[topic.casefold()] = f"the topic {topic}"

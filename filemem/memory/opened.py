@@ -123,18 +123,9 @@ class OpenMemory:
         self.close()
 
     @property
-    def degraded_reason(self) -> str:
-        """Why answers may be incomplete, or ""."""
-        return self.keeper.degraded_reason
-
-    @property
     def lacks_meaning(self) -> str:
         """Why search by meaning is incomplete, and what to do about it, or ""."""
         return self._store.index.lacks_meaning
-
-    def get_time(self) -> int:
-        """Return the time in epoch milliseconds."""
-        return self._store.clock()
 
     def refresh(self, *, full: bool = False, hints: Iterable[str] = ()) -> int:
         """Finish pending saves and update the index; return how many files changed.

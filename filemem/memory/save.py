@@ -19,7 +19,7 @@ from filemem.memory.draft import NO_OUTCOME, Draft, compose_draft
 from filemem.memory.draft import NON_RECORD_FIELDS as NON_RECORD_FIELDS
 from filemem.memory.draft import build_texts as build_texts
 from filemem.memory.draft import resolve_ids as resolve_ids
-from filemem.memory.store import Store, format_node
+from filemem.memory.store import Store
 from filemem.record import (
     CHECKPOINT,
     DECISION,
@@ -188,7 +188,7 @@ def _format_message(store: Store, record: Record, replaced_nodes: tuple[Node, ..
     names: list[str] = []
     for node in replaced_nodes:
         is_barred = node.id in barred_ids
-        names.append(shorten_id(node.id) if is_barred else format_node(node))
+        names.append(shorten_id(node.id) if is_barred else node.label)
     return f"{message}, replacing {' and '.join(names)}"
 
 

@@ -31,7 +31,6 @@ from filemem.memory import fields, own_branch
 from filemem.memory.labels import MAX_NAMED as MAX_NAMED
 from filemem.memory.labels import MIN_SHORT_ID_LENGTH as MIN_SHORT_ID_LENGTH
 from filemem.memory.labels import NamedRecord, format_hint
-from filemem.memory.labels import format_node as format_node
 from filemem.memory.labels import format_nodes as format_nodes
 from filemem.memory.own_branch import TOP as TOP
 from filemem.query import (
@@ -356,7 +355,7 @@ class Store:
             message = f"{len(live_nodes)} decisions hold on topic {reference}: {listing}"
             heads = tuple(node.id for node in live_nodes)
             raise Conflict(message, "name one of them by its short id", heads)
-        return NamedRecord(live_nodes[0], f"topic {reference} means {format_node(live_nodes[0])}")
+        return NamedRecord(live_nodes[0], f"topic {reference} means {live_nodes[0].label}")
 
     def list_guarding(self, paths: Collection[str]) -> list[Node]:
         """List the live, visible decisions with a guard on one of these files."""

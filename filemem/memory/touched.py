@@ -9,7 +9,8 @@ from functools import cached_property
 from filemem.files import is_listed
 from filemem.memory.store import Store
 from filemem.repo import Branch, GitError, Repo
-from filemem.repo.state import BRANCHES, read_moves, read_tip
+from filemem.repo.log import read_moves
+from filemem.repo.state import BRANCHES, read_tip
 
 RECENT_DAYS = 14
 MAX_COMMITS = 200  # commits of those days that are read

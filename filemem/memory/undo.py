@@ -11,7 +11,7 @@ from filemem.files import is_listed
 from filemem.index import Node
 from filemem.memory.forget import get_tombstone_path, write_planned_edits
 from filemem.memory.save import WriteResult, build_result
-from filemem.memory.store import Store, format_node
+from filemem.memory.store import Store
 from filemem.record import Record, format_age, parse_record, shorten_id
 from filemem.repo.commit import Edit, render_message
 from filemem.repo.history import IMPORTED, Commit, Touch
@@ -92,7 +92,7 @@ def _refuse_undo(store: Store, touches: Sequence[Touch], age: str) -> None:
         raise Conflict(message, hint)
     newest = _find_later_private(store, commit.at)
     if newest is not None:
-        message = f"the last save is private and has no commit to undo: {format_node(newest)}"
+        message = f"the last save is private and has no commit to undo: {newest.label}"
         raise Conflict(message, f"filemem forget {shorten_id(newest.id)}; or {hint}")
 
 

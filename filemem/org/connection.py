@@ -15,7 +15,9 @@ from filemem.errors import BadInput, BrokenStore
 Connection = psycopg.Connection[Any]
 MAX_CONNECTIONS = 16  # connections of a process, for reading and for the rest each
 TIMEOUT = 5.0  # seconds for a connection
-logging.getLogger("psycopg.pool").addHandler(logging.NullHandler())  # `log.begin` adds another
+logging.getLogger("psycopg.pool").addHandler(
+    logging.NullHandler()
+)  # `log.set_up_logging` adds another
 _NOT_READY_ERRORS = (
     psycopg.errors.UndefinedTable,
     psycopg.errors.UndefinedColumn,

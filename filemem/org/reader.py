@@ -56,18 +56,18 @@ _SIZES = """select sum(u.size)::bigint from state, unnest(tokens) with ordinalit
 
 
 class PostgresReader:
-    """See `engine.Reader`; `bm25`: whether the database ranks by words itself."""
+    """See `engine.IndexReader`; `bm25`: whether the database ranks by words itself."""
 
     def __init__(self, con: Connection, *, bm25: bool) -> None:
         self.con = con
         self._by_words = _BY_BM25 if bm25 else _BY_RARITY
 
     def list_repositories(self) -> list[Repository]:
-        """See `engine.Reader`."""
+        """See `engine.IndexReader`."""
         return list_repositories(self.con)
 
     def count_terms(self, terms: Collection[tuple[str, str]]) -> TermCounts:
-        """See `engine.Reader`."""
+        """See `engine.IndexReader`."""
         row = self.con.execute("select sum(records)::bigint from state").fetchone()
         total = int(row[0] or 0) if row else 0
         field_sizes = dict.fromkeys(FIELDS, (total, 0.0))
@@ -85,7 +85,7 @@ class PostgresReader:
     def nominate(
         self, words: Mapping[str, float], vector: Sequence[float] | None, wanted: Filter, depth: int
     ) -> list[Nominee]:
-        """See `engine.Reader`."""
+        """See `engine.IndexReader`."""
         filter_join, values = _build_filter(wanted)
         stems = [clean_text(word) for word in words]
         values |= {"most": depth, "bound": MAX_HOLDING, "text": " ".join(stems)}
@@ -118,19 +118,19 @@ class PostgresReader:
         return list(nominees.values())
 
     def read_rows(self, field: str, values: Iterable[str | int]) -> list[Row]:
-        """See `engine.Reader`."""
+        """See `engine.IndexReader`."""
         rows = read_rows(self.con, field, _split_addresses(values))
         return [add_store_prefix(repository, row) for repository, row in rows]
 
     def read_rows_by_name(self, names: Collection[str]) -> list[Row]:
-        """See `engine.Reader`."""
+        """See `engine.IndexReader`."""
         condition = "d.shown and d.id in (select doc from link where value = any(%s))"
         digests = [digest("name", name) for name in names]
         rows = self.con.execute(f"{ROWS} from doc d where {condition}", (digests,))
         return [add_store_prefix(row[1], build_row(row)) for row in rows]
 
     def read_details(self, paths: Collection[str]) -> dict[str, Details]:
-        """See `engine.Reader`."""
+        """See `engine.IndexReader`."""
         visible = {repository.number: repository for repository in self.list_repositories()}
         values = build_values("path", _split_addresses(paths))
         details = {}

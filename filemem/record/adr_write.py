@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from filemem.record import body as md
 from filemem.record.adr_read import parse_preamble, resolve_field
-from filemem.record.identity import ADR_NAME, SUFFIX, slugify
+from filemem.record.identity import ADR_NAME, SUFFIX, is_markup, slugify
 from filemem.record.keys import KEYS, TEXT
 from filemem.record.lines import escape_text, normalize_text
 from filemem.record.markup import to_markdown
@@ -133,7 +133,8 @@ def render_adr(
 
 def _parse_shape(data: bytes, name: str) -> Shape:
     text = data.decode(errors="replace").removeprefix("\ufeff").replace("\r\n", "\n")
-    text = to_markdown(text, name)
+    if is_markup(name):
+        text = to_markdown(text, name)
     header = parse_header(text)
     lines = text[header.body_start :].split("\n")
     outline = md.parse_outline(lines, frozenset())

@@ -8,7 +8,6 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from filemem.record.adr_read import is_field_line
-from filemem.record.identity import is_markup
 from filemem.record.keys import ALIASES
 
 # Patterns and their replacements, as `re.sub` takes them.
@@ -22,9 +21,7 @@ _NAMED_REFERENCE = re.compile(r"`([^`\n]{1,200})`_")
 
 
 def to_markdown(text: str, path: str) -> str:
-    """Return the text of a record as Markdown; the suffix of `path` tells its markup."""
-    if not is_markup(path):
-        return text
+    """Return AsciiDoc or reStructuredText as Markdown; the suffix of `path` tells which it is."""
     if path.lower().endswith(".rst"):
         return "\n".join(_convert_rst(text))
     return "\n".join(_convert_asciidoc(text))

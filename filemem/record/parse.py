@@ -78,7 +78,9 @@ def parse_record(data: bytes, path: str) -> ParsedRecord:
         problem = Problem(path, 1, "file-size", "error", "the file is larger than 1 MiB")
         return ParsedRecord(None, (problem,))
     problems: list[Problem] = []
-    text = to_markdown(_decode_text(data, problems), path)
+    text = _decode_text(data, problems)
+    if is_markup(path):
+        text = to_markdown(text, path)
     draft = _build_draft(text, path, problems)
     _add_sections(draft)
     if draft.is_undated:

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from filemem.changes import compute_object_id
 from filemem.errors import BrokenStore, FilememError
-from filemem.repo import modes, served, settings, staged, state
+from filemem.repo import disk, served, settings, staged, state
 from filemem.repo.objects import ObjectDatabase, TreeItem
 from filemem.repo.run import (
     LONG_LIMIT,
@@ -25,6 +25,7 @@ from filemem.repo.run import (
     find_git,
     find_repository,
     finish_process,
+    list_entry_names,
     read_file_stamp,
     read_git_file,
 )
@@ -422,7 +423,7 @@ class Repo:
         group = self.group
         if group:
             for folder in {self.private_folder, self.shared_folder}:
-                modes.share_folder(folder, group)
+                disk.share_folder(folder, group)
 
     def claim_notice(self, name: str) -> bool:
         """Mark a notice as shown; True if it was not before, so that it is shown once only."""
@@ -437,10 +438,8 @@ class Repo:
     @property
     def has_unfinished_saves(self) -> bool:
         """Whether the journal holds saves to finish or to check; cheap enough for every command."""
-        for name in ("journal", "recent"):
-            if state.list_entry_names(self.shared_folder / name):
-                return True
-        return False
+        folders = (self.shared_folder / name for name in ("journal", "recent"))
+        return any(map(list_entry_names, folders))
 
     def close(self) -> None:
         """End the helper process."""

@@ -25,9 +25,8 @@ from filemem.repo.draft import (
     refuse_edited,
 )
 from filemem.repo.journal import CommitPlan, Edit, Journal, JournalEntry, StoreFiles
-from filemem.repo.locks import LOCKED, MOVED, GitLocks
-from filemem.repo.run import GitError, read_file_stamp, require_version
-from filemem.repo.state import Branch
+from filemem.repo.run import GitError, list_entry_names, read_file_stamp, require_version
+from filemem.repo.state import LOCKED, MOVED, Branch, GitLocks
 
 if TYPE_CHECKING:
     from filemem.repo import Repo
@@ -390,7 +389,7 @@ def finish_saves(repo: Repo, files: StoreFiles) -> tuple[SaveResult, ...]:
         repo.trouble = ""
         repo.settled_state = current_state
     open_folder = repo.shared_folder / "journal"
-    if repo.settled_state == current_state and not state.list_entry_names(open_folder):
+    if repo.settled_state == current_state and not list_entry_names(open_folder):
         return ()
     try:
         with repo.save_lock(_SHORT_PATIENCE):

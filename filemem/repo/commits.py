@@ -44,6 +44,17 @@ class Touch(NamedTuple):
     new_blob: str
 
 
+def parse_trailers(trailers: str) -> tuple[tuple[str, str], ...]:
+    """Parse the trailers of a commit, as in its header, into keys and values."""
+    pairs = []
+    for part in trailers.split("\x1f"):
+        key, _, value = part.partition("\x1e")
+        line = " ".join(value.split())
+        if line:
+            pairs.append((key.strip(), line))
+    return tuple(pairs)
+
+
 def add_reverts(header: log.CommitHeader) -> str:
     """Return the trailers of a commit, with one for each commit that its message reverts."""
     trailers = header.trailers
@@ -54,7 +65,7 @@ def add_reverts(header: log.CommitHeader) -> str:
 
 def has_decision(trailers: str) -> bool:
     """Whether a commit names a decision or reverts something."""
-    for key, _ in log.parse_trailers(trailers):
+    for key, _ in parse_trailers(trailers):
         if key == REVERTS or key.lower() in ("decision", "outcome"):
             return True
     return False

@@ -1,4 +1,8 @@
-"""Waiting for the disk: first the bytes of new files, then the folders that name them.
+"""Our files in the Git directory: who may use them, and when they are on disk.
+
+In a repository that a group shares, `core.sharedRepository` says who may use what filemem makes,
+and Git gives its own files their modes by the same rule. A save waits first for the bytes of new
+files, then for the folders that name them.
 
 A file system that keeps changes in the order of its journal is waited for once: flushing the folder
 that changed last includes all earlier changes, as in Git's `core.fsyncMethod=batch`. On others each
@@ -8,6 +12,8 @@ file and each folder is flushed.
 from __future__ import annotations
 
 import os
+import re
+import stat
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import cache
@@ -18,6 +24,9 @@ from filemem.repo.run import load_c_library
 # What Linux's sync_file_range does: begin to write out; that, and wait before and after it.
 _BEGIN_FLAG = 2
 _COMPLETE_FLAGS = 7
+_SHARED_BITS = dict.fromkeys(("group", "true", "yes", "on", "1"), 0o660)
+_SHARED_BITS |= dict.fromkeys(("all", "world", "everybody", "2"), 0o664)
+PRIVATE_FOLDER = "pages"  # the folder of files that hold a token: they stay their owner's
 
 
 def write_new_file(file: Path, data: bytes, mode: int) -> None:
@@ -100,3 +109,35 @@ def _has_ordered_journal(device: int) -> bool:
         return False
     markers = (Path("/sys/fs/ext4", disk, "journal_task"), Path("/sys/fs/xfs", disk))
     return any(marker.exists() for marker in markers)
+
+
+def compute_mode(mode: int, sharing: str) -> int:
+    """Compute the mode of a file or folder for a value of `core.sharedRepository`."""
+    stated_bits = 0
+    if re.fullmatch("0?[0-7]{3}", sharing):
+        stated_bits = int(sharing, 8) & 0o666
+    bits = stated_bits or _SHARED_BITS.get(sharing.lower(), 0)
+    if not bits:
+        return mode
+    if not mode & stat.S_IWUSR:
+        bits &= 0o444
+    if mode & stat.S_IXUSR:
+        bits |= (bits & 0o444) >> 2
+    if stat.S_ISDIR(mode):
+        bits |= stat.S_ISGID
+    if stated_bits:  # instead of the old ones
+        mode &= ~0o777
+    return mode | bits
+
+
+def share_folder(folder: Path, sharing: str) -> None:
+    """Give a folder and all in it the modes that `core.sharedRepository` asks for."""
+    with suppress(OSError):  # it is gone meanwhile
+        for path in (folder, *folder.rglob("*")):
+            old_mode = path.lstat().st_mode
+            mode = compute_mode(old_mode, sharing)
+            if stat.S_ISLNK(old_mode) or PRIVATE_FOLDER in path.relative_to(folder).parts:
+                continue
+            if mode != old_mode:
+                with suppress(OSError):  # another user's
+                    path.chmod(stat.S_IMODE(mode))

@@ -29,6 +29,7 @@ from filemem.repo.commits import (
     build_provenance,
     collect_values,
     has_decision,
+    parse_trailers,
 )
 from filemem.repo.run import read_git_file
 
@@ -348,7 +349,7 @@ class History:
         commit_id, author, timestamp, subject, trailer_text = row
         query = "select id from edges join commits on n = parent where child = ? order by nth"
         parents = [parent for (parent,) in self._db.execute(query, (n,))]
-        trailers = log.parse_trailers(trailer_text)
+        trailers = parse_trailers(trailer_text)
         agents = collect_values(trailers, "agent")
         return Commit(
             id=commit_id,

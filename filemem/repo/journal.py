@@ -20,8 +20,8 @@ from filemem.changes import compute_blob_id
 from filemem.errors import BadInput, BrokenStore, Conflict, NotFound
 from filemem.repo import state
 from filemem.repo.disk import sync_files, sync_folders, write_new_file
-from filemem.repo.locks import GitLocks
-from filemem.repo.run import GitError, read_file_stamp
+from filemem.repo.run import GitError, list_entry_names, read_file_stamp
+from filemem.repo.state import GitLocks
 
 if TYPE_CHECKING:
     from filemem.repo import Repo
@@ -140,7 +140,7 @@ class Journal:
 
     def remove_old_entries(self) -> None:
         """Remove the saves that were done more than a minute ago."""
-        for name in state.list_entry_names(self._done_folder):
+        for name in list_entry_names(self._done_folder):
             file = self._done_folder / name
             with contextlib.suppress(FileNotFoundError):
                 if time.time() - file.stat().st_mtime < _KEEP_SECONDS:
@@ -150,7 +150,7 @@ class Journal:
     def _read_folder(self, folder: Path) -> tuple[list[JournalEntry], list[str]]:
         entries: list[JournalEntry] = []
         problems: list[str] = []
-        for name in state.list_entry_names(folder):
+        for name in list_entry_names(folder):
             file = folder / name
             try:
                 entry = _read_entry(file)
@@ -241,7 +241,7 @@ class StagedFiles:
         self._files = files
         self._edits = tuple(edits)
         self._published_edits: list[Edit] = []
-        self._staged: dict[str, Any] = {}  # by path; see `filemem.files.Staged`
+        self._staged: dict[str, Any] = {}  # by path; see `filemem.files.write.StagedFile`
         try:
             for edit in self._edits:
                 if edit.data is not None:

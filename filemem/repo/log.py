@@ -1,9 +1,16 @@
-"""What `git log` prints, read by count: no message, name or path can pass for the next commit."""
+"""What `git log` prints, read by count: no message, name or path can pass for the next commit.
+
+Also how HEAD and branches moved in this clone, from their reflogs.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
+
+from filemem.repo.run import Git, read_git_file
+from filemem.repo.state import SAVE_REFLOG
 
 if TYPE_CHECKING:
     from filemem.repo import Repo
@@ -29,6 +36,8 @@ _LOG_OPTIONS = (
     "--stdin",
 )
 
+_MOVE = re.compile(r"([0-9a-f]{40,64}) ([0-9a-f]{40,64}) .*?> (\d{1,12}) [-+]\d{4}\t(.*)")
+
 
 class FileRow(NamedTuple):
     """What a commit did to a file; "" for what does not apply."""
@@ -48,7 +57,7 @@ class CommitHeader(NamedTuple):
     seconds: str  # since 1970
     author: str
     subject: str
-    trailers: str  # see `parse_trailers`
+    trailers: str  # see `commits.parse_trailers`
     body: str
 
 
@@ -204,12 +213,34 @@ def _is_null(blob: str) -> bool:
     return not blob.strip("0")
 
 
-def parse_trailers(trailers: str) -> tuple[tuple[str, str], ...]:
-    """Parse the trailers of a commit, as in its header, into keys and values."""
-    pairs = []
-    for part in trailers.split("\x1f"):
-        key, _, value = part.partition("\x1e")
-        line = " ".join(value.split())
-        if line:
-            pairs.append((key.strip(), line))
-    return tuple(pairs)
+class RefMove(NamedTuple):
+    """How HEAD or a branch moved in this clone."""
+
+    old_tip: str
+    new_tip: str
+    seconds: int  # since 1970
+    is_save: bool  # by a save of ours
+    is_commit: bool  # by a new commit of the user's, not an amended, picked or merged one
+
+
+def read_moves(git: Git, ref: str) -> list[RefMove]:
+    """Read the moves of HEAD, or of a branch by its full name, from its reflog, oldest first.
+
+    No fetch writes into these reflogs.
+    """
+    folder = git.folders.git_dir if ref == "HEAD" else git.folders.common_dir
+    moves = []
+    for line in read_git_file(folder / "logs" / ref).splitlines():
+        match = _MOVE.match(line)
+        if match is None:
+            continue
+        message = match[4]
+        move = RefMove(
+            old_tip=match[1],
+            new_tip=match[2],
+            seconds=int(match[3]),
+            is_save=message.startswith(SAVE_REFLOG),
+            is_commit=message.startswith(("commit: ", "commit (initial): ")),
+        )
+        moves.append(move)
+    return moves

@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from filemem.changes import compute_object_id
 from filemem.errors import BrokenStore, Conflict
-from filemem.repo.disk import sync_files, sync_folders, write_new_file
-from filemem.repo.modes import share_folder
+from filemem.repo.disk import share_folder, sync_files, sync_folders, write_new_file
 from filemem.repo.run import GitError, GitProcess
 
 if TYPE_CHECKING:

@@ -124,6 +124,18 @@ def read_git_file(file: Path) -> str:
         return ""
 
 
+def list_entry_names(folder: Path) -> list[str]:
+    """List the names of journal entries in a folder, oldest first."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return []
+    return sorted(name for name in names if name[:1].isdigit())
+
+
+# holding them still
+
+
 def read_file_stamp(file: Path) -> tuple[int, int, int]:
     """Read what changes when a file is written or replaced: its inode, size and time.
 

@@ -15,7 +15,7 @@ from html import escape
 from pathlib import Path
 from typing import IO
 
-from filemem.repo.modes import PRIVATE_FOLDER
+from filemem.repo.disk import PRIVATE_FOLDER
 
 _FOLDER = PRIVATE_FOLDER  # in the Git directory; only its owner may read what is in it
 _COUNT_FILE = "recalls-given-up"  # one byte for each: appending is safe from several processes

@@ -46,7 +46,6 @@ def test_every_mark_of_210_has_its_name(page: Page, server: Server, by: str) -> 
     assert cut(rows) <= len(rows) / 10
 
 
-@pytest.mark.long
 def test_of_5000_at_most_a_third_is_cut(browser: Browser, tmp_path: Path) -> None:
     """Lanes too full for all titles have fewer, and most of them whole; so has what the page opens with."""
     folder = tmp_path / "large"

@@ -59,7 +59,7 @@ FILTERS = st.builds(
 )
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(documents(), st.lists(FILTERS, min_size=1, max_size=8))
 def test_what_passes_a_filter_in_python_passes_it_in_sql(
     docs: list[Doc], filters: list[Filter]

@@ -203,7 +203,9 @@ def test_code_is_left_as_it_is_and_every_line_keeps_its_number() -> None:
 
 
 def test_markdown_stays_as_it_is() -> None:
-    assert to_markdown("= A\n:status: x\n", "a.md") == "= A\n:status: x\n"
+    record = parse_record(b"# A\n\n= B\n:status: x\n", "a.md").record
+    assert record is not None
+    assert (record.title, record.text) == ("A", "= B\n:status: x")
 
 
 @pytest.mark.parametrize("path", ["0002-b.adoc", "0002-b.asciidoc", "0002-b.RST"])

@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from filemem.repo import commit
 from filemem.repo.journal import StagedFiles
-from filemem.repo.locks import GitLocks
+from filemem.repo.state import GitLocks
 
 STEPS = (
     *(

@@ -15,7 +15,7 @@ from typing import NoReturn
 import pytest
 
 from filemem.memory import Memory
-from filemem.repo import modes, served
+from filemem.repo import disk, served
 from tests.repo.saver import Saver
 from tests.support import git, sound, write
 
@@ -66,7 +66,7 @@ def test_files_have_the_modes_that_git_gives_its_own(
     folders = {mode(path) for path in theirs if path.is_dir()}
     files = {mode(path) for path in theirs if path.is_file()} - {"0o440", "0o444"}
     assert folders == {mode(repo / ".git/refs/heads")}
-    private = oct(modes.compute_mode(0o600, shared))  # what is the user's alone elsewhere
+    private = oct(disk.compute_mode(0o600, shared))  # what is the user's alone elsewhere
     assert files - {private} <= {mode(repo / ".git/index")}
     assert int(private, 8) & 0o070 == int(mode(repo / ".git/index"), 8) & 0o070
     begin = git(repo, "rev-list", "--max-parents=0", "HEAD")
