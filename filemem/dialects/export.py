@@ -11,18 +11,17 @@ from filemem.dialects.present import render_record
 from filemem.index.document import to_plain
 from filemem.record import DECISION, Record, format_time
 
-FORMS = ("jsonl", "markdown", "csv")
 _DERIVED_FIELDS = ("mentions", "id_stated")  # from the text, and the path
 _COLUMNS = ["id", "type", "created", "topic", "title", "text"]
 _COLUMNS += ["status", "outcome", "confidence", "tags", "agent", "path"]
 
 
 def render_records(records: Iterable[Record], form: str, exported_at: int) -> str:
-    """Return records in one of FORMS. `filemem import filemem` reads the lines of JSON.
+    """Return records as a text in one form; `filemem import filemem` reads the lines of JSON.
 
     Args:
         records: in the order in which they are written.
-        form: one of FORMS.
+        form: "jsonl", "markdown" or "csv".
         exported_at: epoch milliseconds.
     """
     if form == "jsonl":

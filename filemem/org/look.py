@@ -111,22 +111,29 @@ def fetch_difference(
     changed_paths = [path for path in files if _is_public(path)]
     if head_state.words_mark == last.words:
         changed_paths = [path for path in changed_paths if _get_blob(manifest, path) != files[path]]
-    removed_paths = []
-    for path, (_, record_id) in manifest.items():
-        is_forgotten = bool(marks) and compute_tombstone(record_id) in marks
-        if is_forgotten or path not in files:
-            removed_paths.append(path)
     new_paths = set(changed_paths) - manifest.keys()
     first_authors = _find_first_authors(repo, head_state, last.head, new_paths)
     _fetch_blobs(repo, [files[path] for path in changed_paths])
     return Difference(
         files=files,
-        removed_paths=removed_paths,
+        removed_paths=_list_removed_paths(manifest, files, marks),
         changed_paths=changed_paths,
         first_authors=first_authors,
         marks=marks,
         status_words=head_state.status_words,
     )
+
+
+def _list_removed_paths(
+    manifest: Manifest, files: Collection[str], marks: Collection[str]
+) -> list[str]:
+    """List the known records whose file is missing, or that a tombstone forgets."""
+    removed_paths = []
+    for path, (_, record_id) in manifest.items():
+        is_forgotten = bool(marks) and compute_tombstone(record_id) in marks
+        if is_forgotten or path not in files:
+            removed_paths.append(path)
+    return removed_paths
 
 
 def _fetch_blobs(repo: Mirror, blobs: Sequence[str]) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 MANIFESTS = (  # `record/manifest` reads them
     "package.json",
@@ -90,6 +90,16 @@ def _parse_guard(item: object, number: int) -> Guard:
         return item
     if not isinstance(item, Mapping):
         raise ValueError(f"{label}: write `forbid: TEXT`, `require: TEXT` or `dependency: NAME`")
+    rule = _require_rule(item, label)
+    text = _validate_rule(rule, item[rule], label)
+    globs = _validate_globs(item.get("in", ()), label)
+    if rule != "dependency" and all(glob.startswith("!") for glob in globs):
+        raise ValueError(f"{label}: `in` must name the files, such as src/**")
+    return Guard(stated_globs=globs, **{rule: text})
+
+
+def _require_rule(item: Mapping[Any, Any], label: str) -> str:
+    """Return the one rule that a guard states. Raises ValueError."""
     all_rules = ", ".join(RULES)
     for key in item:
         if key not in _KEYS:
@@ -97,12 +107,7 @@ def _parse_guard(item: object, number: int) -> Guard:
     rules = [name for name in RULES if name in item]
     if len(rules) != 1:
         raise ValueError(f"{label}: state one of {all_rules}")
-    rule = rules[0]
-    text = _validate_rule(rule, item[rule], label)
-    globs = _validate_globs(item.get("in", ()), label)
-    if rule != "dependency" and all(glob.startswith("!") for glob in globs):
-        raise ValueError(f"{label}: `in` must name the files, such as src/**")
-    return Guard(stated_globs=globs, **{rule: text})
+    return rules[0]
 
 
 def _validate_rule(rule: str, value: object, label: str) -> str:

@@ -54,14 +54,8 @@ def write_site(memory: Memory, folder: Path, base: str = "") -> int:
     `base` is the address of the site; with it, a site map and a feed are written too. Raises
     BadInput if the folder holds other files, or if `base` is not a web address.
     """
-    if base and urlsplit(base).scheme not in ("http", "https"):
-        raise BadInput(
-            f"{base} is not the address of a site",
-            "give one like https://example.org/memory/",
-            field="base",
-        )
     if base:
-        base = base.rstrip("/") + "/"
+        base = _validate_base(base)
     pages = dict(_iter_files(memory, base))
     manifest = ["The files that filemem site wrote here:", MANIFEST, *pages, ""]
     files = {MANIFEST: "\n".join(manifest).encode()} | pages
@@ -74,6 +68,17 @@ def write_site(memory: Memory, folder: Path, base: str = "") -> int:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
     return len([name for name in files if name.endswith("/index.html")])
+
+
+def _validate_base(base: str) -> str:
+    """Return the address of a site with one slash at its end. Raises BadInput."""
+    if urlsplit(base).scheme not in ("http", "https"):
+        raise BadInput(
+            f"{base} is not the address of a site",
+            "give one like https://example.org/memory/",
+            field="base",
+        )
+    return base.rstrip("/") + "/"
 
 
 def _list_old_files(folder: Path, files: Mapping[str, bytes]) -> set[str]:

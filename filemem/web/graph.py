@@ -50,8 +50,7 @@ def answer_graph(memory: Memory, arguments: Arguments) -> Answer:
     hits = list_decisions(memory)
     topic = arguments.get("topic")
     if topic:
-        topic_key = build_topic_key(topic)
-        hits = [hit for hit in hits if build_topic_key(hit.record.topic) == topic_key]
+        hits = _filter_topic(hits, topic)
         ids = {hit.id for hit in hits}
         edges = [edge for edge in edges if edge["from"] in ids or edge["to"] in ids]
     similar_edges: list[Answer] = []
@@ -72,6 +71,12 @@ def answer_graph(memory: Memory, arguments: Arguments) -> Answer:
     answer |= present.build_degraded_note(memory)
     answer["latency"] = round((time.perf_counter() - began) * 1000)
     return answer
+
+
+def _filter_topic(hits: Iterable[Hit], topic: str) -> list[Hit]:
+    """Return the decisions on a topic, however its name is spelled."""
+    topic_key = build_topic_key(topic)
+    return [hit for hit in hits if build_topic_key(hit.record.topic) == topic_key]
 
 
 @restrict_to_caller
